@@ -1,0 +1,537 @@
+"""The figures of the notebooks: arrays in, a Picture out, labels in the edition's language.
+
+A Picture is a matplotlib Figure that shows itself in a notebook without pyplot and says in words what
+it shows: its plain text, which is stored beside the image, lists the numbers drawn. So a wrong number
+in a figure turns the notebook tests red although image bytes are never compared.
+
+Colours are from the Okabe-Ito set, which colour-blind readers can tell apart.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from typing import Any, Final
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+from numpy.typing import ArrayLike
+
+from byhand.attention import softmax
+from byhand.checks import Array, as_array, refuse, shape_text
+from byhand.data import path
+from byhand.toy import TOKENS
+from byhand.words import pick, token_labels, word
+from byhand.worked import number
+
+FONT_FILE: Final = "fonts/ByHandSansSC-Regular.otf"
+INK: Final = "#222222"
+QUIET: Final = "#767676"
+BLUE: Final = "#0072B2"  # queries, and what is scaled
+ORANGE: Final = "#D55E00"  # keys, and the box round a row's maximum
+GREEN: Final = "#009E73"  # values
+SKY: Final = "#56B4E9"
+YELLOW: Final = "#E69F00"
+PURPLE: Final = "#CC79A7"
+PIXELS_PER_INCH: Final = 96  # of the picture as a notebook lays it out
+SHARPNESS: Final = 2  # stored pixels to one laid out, for fine screens
+
+_COLOURS: Final = {"scores": "PuOr_r", "scaled": "PuOr_r", "weights": "Blues"}
+_DECIMALS: Final = {"scores": 2, "scaled": 2, "weights": 3}
+
+
+@cache
+def font_family() -> str:
+    """The family name of the bundled Chinese font, known to matplotlib from the first call on."""
+    file = path(FONT_FILE)
+    fontManager.addfont(file)
+    return FontProperties(fname=file).get_name()
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The look of every figure, on while one is made and while it is drawn."""
+    with mpl.rc_context(
+        {
+            # The Chinese family comes first: behind another one, Chinese beside $…$ turns to boxes.
+            "font.family": [font_family(), "DejaVu Sans"],
+            "font.size": 11,
+            "axes.titlesize": 12,
+            "axes.labelcolor": INK,
+            "axes.edgecolor": QUIET,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "text.color": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "figure.facecolor": "white",
+            "savefig.facecolor": "white",
+        }
+    ):
+        yield
+
+
+class Picture(Figure):
+    """A Figure with its content in words; `says` grows by a line for each thing drawn."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        """`width` and `height` in inches."""
+        super().__init__(figsize=(width, height), layout="constrained")
+        self.says: list[str] = [title]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.says)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
+        width, height = (round(inches * PIXELS_PER_INCH) for inches in self.get_size_inches())
+        file = BytesIO()
+        with style():
+            self.savefig(
+                file,
+                format="png",
+                dpi=PIXELS_PER_INCH * SHARPNESS,
+                metadata={"Software": None},
+            )
+        return file.getvalue(), {"width": width, "height": height, "alt": repr(self)}
+
+
+# ---- matrices -------------------------------------------------------------------------------------
+
+
+def heatmap(
+    matrix: ArrayLike,
+    kind: str,
+    lang: str,
+    *,
+    title: str,
+    box_row_max: bool = False,
+) -> Picture:
+    """One score or weight matrix of the six tokens: rows are queries, columns are keys.
+
+    matrix [6, 6]; `kind` is "scores", "scaled" or "weights" and sets colours and decimals; −inf is
+    drawn as an empty cell. Figures 7-2 and 7-6 of the article.
+    """
+    return heatmaps([(title, matrix)], kind, lang, box_row_max=box_row_max)
+
+
+def heatmaps(
+    panels: Sequence[tuple[str, ArrayLike]],
+    kind: str,
+    lang: str,
+    *,
+    box_row_max: bool = False,
+) -> Picture:
+    """Several matrices side by side, (title, matrix [6, 6]) each, on one colour scale."""
+    if kind not in _COLOURS:
+        kinds = ", ".join(_COLOURS)
+        refuse(
+            f"kind 要是 {kinds} 之一，给的是 {kind!r}。", f"kind is one of {kinds}, not {kind!r}."
+        )
+    arrays = [_square(title, matrix) for title, matrix in panels]
+    finite = np.concatenate([a[np.isfinite(a)] for a in arrays])
+    top = float(np.abs(finite).max())
+    low = -top if kind != "weights" else 0.0
+    with style():
+        picture = Picture(5.4 * len(panels) + 0.5, 4.7, word(kind, lang))
+        axes = picture.subplots(1, len(panels), squeeze=False)[0]
+        for n, (ax, (title, _), array) in enumerate(zip(axes, panels, arrays, strict=True)):
+            _draw_matrix(ax, array, kind, lang, (low, top), box_row_max, rows_named=n == 0)
+            ax.set_title(title)
+            picture.says.append(title)
+            picture.says += _rows_in_words(array, kind)
+    return picture
+
+
+def _square(name: str, matrix: ArrayLike) -> Array:
+    array = as_array(name, matrix, infinite=True)
+    size = len(TOKENS)
+    if array.shape != (size, size):
+        refuse(
+            f"这张图画 {shape_text((size, size))} 的矩阵，给的是 {shape_text(array.shape)}。",
+            f"this figure draws a matrix {shape_text((size, size))}, not {shape_text(array.shape)}.",
+        )
+    return array
+
+
+def _cell(value: float, kind: str) -> str:
+    return number(value, _DECIMALS[kind]) if np.isfinite(value) else "−∞"
+
+
+def _rows_in_words(array: Array, kind: str) -> list[str]:
+    return [
+        f"{token}: " + "  ".join(_cell(x, kind) for x in row)
+        for token, row in zip(TOKENS, array, strict=True)
+    ]
+
+
+def _draw_matrix(
+    ax: Axes,
+    array: Array,
+    kind: str,
+    lang: str,
+    limits: tuple[float, float],
+    box_row_max: bool,
+    rows_named: bool,
+) -> None:
+    colours = mpl.colormaps[_COLOURS[kind]]
+    shown = np.ma.masked_invalid(array)
+    ax.imshow(shown, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
+    share = (array - limits[0]) / (limits[1] - limits[0])
+    for i, row in enumerate(array):
+        for j, value in enumerate(row):
+            if np.isfinite(value):
+                red, green, blue, _ = colours(float(share[i, j]))
+                dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
+                ink = "white" if dark else INK
+            else:
+                ink = QUIET
+            ax.text(j, i, _cell(value, kind), ha="center", va="center", color=ink, fontsize=10.5)
+        if box_row_max:
+            j = int(np.argmax(row))
+            ax.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, ec=ORANGE, lw=2.2))
+    labels = token_labels(lang)
+    ax.set_xticks(range(len(labels)), labels)
+    ax.set_yticks(range(len(labels)), labels if rows_named else [])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel(word("keys", lang))
+    if rows_named:
+        ax.set_ylabel(word("queries", lang))
+
+
+def who_looks(weights: ArrayLike, lang: str) -> Picture:
+    """Every weight as a line from a query to a key, the widest of each query in colour.
+
+    weights [6, 6].
+    """
+    array = _square("weights", weights)
+    with style():
+        title = pick(
+            lang, "谁在看谁：每个词最粗的一条线", "Who looks at whom: the widest line of each"
+        )
+        picture = Picture(7.6, 3.6, title)
+        ax = picture.subplots()
+        for i, row in enumerate(array):
+            best = int(np.argmax(row))
+            for j, w in enumerate(row):
+                chosen = j == best
+                ax.plot(
+                    [i, j],
+                    [1, 0],
+                    lw=14 * w,
+                    color=BLUE if chosen else "#BBBBBB",
+                    alpha=0.9 if chosen else 0.45,
+                    solid_capstyle="round",
+                    zorder=2 if chosen else 1,
+                )
+            label = number(row[best], 3)
+            ax.annotate(
+                label,
+                (i + 0.14 * (best - i), 0.86),
+                ha="center",
+                va="center",
+                fontsize=10,
+                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": BLUE, "lw": 0.8},
+                zorder=3,
+            )
+            picture.says.append(f"{TOKENS[i]} → {TOKENS[best]} {label}")
+        for x, token in enumerate(token_labels(lang)):
+            ax.text(x, 1.09, token, ha="center", va="bottom", fontsize=12)
+            ax.text(x, -0.09, token, ha="center", va="top", fontsize=12)
+        ax.text(-0.75, 1.14, word("query", lang), ha="right", va="bottom", color=QUIET)
+        ax.text(-0.75, -0.14, word("key", lang), ha="right", va="top", color=QUIET)
+        ax.set_xlim(-1.3, 5.5)
+        ax.set_ylim(-0.42, 1.42)
+        ax.set_title(title)
+        ax.axis("off")
+    return picture
+
+
+# ---- why the scores are divided by √d -----------------------------------------------------------
+
+
+def dot_product_spread(samples: Mapping[int, ArrayLike], lang: str) -> Picture:
+    """Histograms of dot products for several d_k, as they are and divided by √d_k.
+
+    samples: d_k -> the dot products [n].
+    """
+    with style():
+        title = pick(lang, "点积的分布", "How dot products spread")
+        picture = Picture(9.2, 3.7, title)
+        before, after = picture.subplots(1, 2)
+        tints = (YELLOW, GREEN, BLUE, PURPLE)
+        for (d, values), tint in zip(samples.items(), tints, strict=False):
+            array = as_array(f"samples[{d}]", values, ndim=1)
+            scaled = array / np.sqrt(d)
+            spread = number(float(array.std()), 1)
+            narrow = number(float(scaled.std()), 2)
+            before.hist(
+                array, bins=80, range=(-70, 70), density=True, histtype="step", color=tint, lw=1.8,
+                label=f"$d_k$ = {d}, σ = {spread}",
+            )  # fmt: skip
+            after.hist(
+                scaled, bins=80, range=(-5, 5), density=True, histtype="step", color=tint, lw=1.8,
+                label=f"$d_k$ = {d}, σ = {narrow}",
+            )  # fmt: skip
+            picture.says.append(f"d_k = {d}: σ = {spread}; / √d_k: σ = {narrow}")
+        before.set_title(pick(lang, "除以 $\\sqrt{d_k}$ 之前", "before dividing by $\\sqrt{d_k}$"))
+        after.set_title(pick(lang, "除以 $\\sqrt{d_k}$ 之后", "after dividing by $\\sqrt{d_k}$"))
+        before.set_yscale("log")
+        for ax in (before, after):
+            ax.set_xlabel(pick(lang, "点积 $q·k$", "dot product $q·k$"))
+            ax.legend(frameon=False, fontsize=9.5, loc="upper right")
+        before.set_ylabel(pick(lang, "密度（左图是对数刻度）", "density (left: log scale)"))
+        after.set_ylim(0, 0.66)
+    return picture
+
+
+def saturation(
+    row: ArrayLike, factors: Sequence[float], slopes: Mapping[int, ArrayLike], lang: str
+) -> Picture:
+    """Left: softmax of one row multiplied by growing factors. Right: how much is left to learn from.
+
+    row [6] scores; `factors` multiply it; `slopes`: number of keys -> median largest Jacobian
+    entry at each of `SPREADS` score spreads. Figure 7-3 of the article.
+    """
+    scores = as_array("row", row, ndim=1)
+    with style():
+        title = pick(lang, "分数越大，softmax 越饱和", "Larger scores, a saturated softmax")
+        picture = Picture(9.6, 3.9, title)
+        left, right = picture.subplots(1, 2)
+        width = 0.8 / len(factors)
+        tints = mpl.colormaps["viridis"](np.linspace(0.85, 0.1, len(factors)))
+        for n, (factor, tint) in enumerate(zip(factors, tints, strict=True)):
+            weights = softmax(scores * factor)
+            at = np.arange(scores.size) + (n - (len(factors) - 1) / 2) * width
+            left.bar(at, weights, width, color=tint, label=f"× {factor:g}")
+            shown = "  ".join(number(w, 3) for w in weights)
+            picture.says.append(f"softmax × {factor:g}: {shown}")
+        left.set_xticks(range(scores.size), token_labels(lang)[: scores.size])
+        left.set_title(
+            pick(
+                lang,
+                "同一行分数，乘上几倍再做 softmax",
+                "One row of scores, multiplied, then softmax",
+            )
+        )
+        left.set_ylabel(word("weights", lang))
+        left.set_ylim(0, 1.05)
+        left.legend(frameon=False, title=pick(lang, "分数", "scores"))
+        for (n_keys, values), tint in zip(slopes.items(), (BLUE, YELLOW, GREEN), strict=False):
+            medians = as_array(f"slopes[{n_keys}]", values, ndim=1)
+            name = pick(lang, f"{n_keys} 个键", f"{n_keys} keys")
+            right.plot(SPREADS, medians, "o-", color=tint, label=name, ms=4)
+            shown = "  ".join(f"{m:.1e}" for m in medians)
+            picture.says.append(f"{name}: {shown}")
+        right.set_xscale("log")
+        right.set_yscale("log")
+        right.set_xticks(SPREADS, [f"{s:g}" for s in SPREADS])
+        right.minorticks_off()
+        right.set_xlabel(pick(lang, "分数的标准差", "standard deviation of the scores"))
+        right.set_title(
+            pick(lang, "雅可比矩阵里最大的一项（中位数）", "Largest Jacobian entry (median)")
+        )
+        right.legend(frameon=False)
+    return picture
+
+
+SPREADS: Final = (1.0, 2.0, 5.7, 8.0, 11.3, 22.6)
+
+
+# ---- the softmax, step by step ------------------------------------------------------------------
+
+
+def softmax_steps(scaled: ArrayLike, lang: str) -> Picture:
+    """One row through the softmax: scores, minus the maximum, exponentials, weights.
+
+    scaled [6]. Figure 7-4 of the article.
+    """
+    row = as_array("scaled", scaled, ndim=1)
+    shifted = row - row.max()
+    exps = np.exp(shifted)
+    steps = [
+        (pick(lang, "① 缩放后的分数", "① scaled scores"), row, 2),
+        (pick(lang, "② 减去最大值", "② minus the maximum"), shifted, 2),
+        (pick(lang, "③ 取指数", "③ exponentials"), exps, 4),
+        (pick(lang, "④ 除以总和", "④ over their sum"), softmax(row), 3),
+    ]
+    with style():
+        title = pick(lang, "softmax 的四步，西安这一行", "The four steps of the softmax, row 西安")
+        picture = Picture(9.2, 3.5, title)
+        ax = picture.subplots()
+        best = int(np.argmax(row))
+        for y, (name, values, decimals) in enumerate(steps):
+            ax.text(-0.65, y, name, ha="right", va="center", fontsize=11.5)
+            reach = float(np.abs(values).max()) or 1.0
+            for x, value in enumerate(values):
+                strength = 0.75 * abs(float(value)) / reach
+                tint = BLUE if value >= 0 else YELLOW
+                ax.add_patch(Rectangle((x - 0.45, y - 0.38), 0.9, 0.76, fc=tint, alpha=strength))
+                ax.add_patch(
+                    Rectangle(
+                        (x - 0.45, y - 0.38),
+                        0.9,
+                        0.76,
+                        fill=False,
+                        ec=ORANGE if x == best else "#CCCCCC",
+                        lw=2.2 if x == best else 0.8,
+                    )  # fmt: skip
+                )
+                ax.text(x, y, number(value, decimals), ha="center", va="center", fontsize=11.5)
+            total = f"Σ = {number(float(values.sum()), decimals)}" if y >= 2 else ""
+            ax.text(5.62, y, total, ha="left", va="center", color=INK)
+            shown = "  ".join(number(v, decimals) for v in values)
+            picture.says.append(f"{name}: {shown}  {total}".rstrip())
+        for x, token in enumerate(token_labels(lang)):
+            ax.text(x, -0.62, token, ha="center", va="bottom", fontsize=11.5)
+        ax.set_xlim(-2.9, 6.9)
+        ax.set_ylim(3.5, -1.35)
+        ax.axis("off")
+        ax.set_title(title)
+    return picture
+
+
+def weights_compared(rows: Mapping[str, ArrayLike], lang: str, *, title: str) -> Picture:
+    """Two or three rows of weights as bars beside each other, with their numbers.
+
+    rows: name -> weights [6]. Figure 7-5 of the article.
+    """
+    with style():
+        picture = Picture(8.4, 3.7, title)
+        ax = picture.subplots()
+        width = 0.8 / len(rows)
+        tints = (YELLOW, BLUE, GREEN)
+        for n, ((name, values), tint) in enumerate(zip(rows.items(), tints, strict=False)):
+            weights = as_array(name, values, ndim=1)
+            at = np.arange(weights.size) + (n - (len(rows) - 1) / 2) * width
+            ax.bar(at, weights, width * 0.94, color=tint, label=name)
+            for x, w in zip(at, weights, strict=True):
+                ax.text(x, w + 0.012, number(w, 3), ha="center", va="bottom", fontsize=9)
+            picture.says.append(f"{name}: " + "  ".join(number(w, 3) for w in weights))
+        ax.set_xticks(range(len(TOKENS)), token_labels(lang))
+        ax.set_ylabel(word("weights", lang))
+        ax.set_ylim(0, 1.12 * max(float(np.max(as_array("w", v, ndim=1))) for v in rows.values()))
+        ax.legend(frameon=False)
+        ax.set_title(title)
+    return picture
+
+
+# ---- the map ------------------------------------------------------------------------------------
+
+
+def overview(lang: str) -> Picture:
+    """The whole way from X to the output, with the two ways of counting four steps.
+
+    Figure 7-1 of the article, laid over the steps QKV, RoPE, masked softmax, out projection.
+    """
+    steps: list[tuple[str, str, str, str]] = [
+        # what happens, its formula, shape in the toy, notebook
+        (pick(lang, "投影", "project"), "$Q, K, V$", "[6, 4]", "01"),
+        (pick(lang, "旋转", "rotate"), "RoPE", "—", "06"),
+        (pick(lang, "打分", "score"), "$Q K^{T}$", "[6, 6]", "01"),
+        (pick(lang, "缩放", "scale"), r"$/\,\sqrt{d_{head}}$", "[6, 6]", "01"),
+        (pick(lang, "遮住未来", "mask"), "$+\\,M$", "[6, 6]", "02"),
+        ("softmax", "$A$", "[6, 6]", "02"),
+        (pick(lang, "加权取值", "weigh"), "$A V$", "[6, 4]", "03"),
+        (pick(lang, "输出投影", "project out"), "$W_O$", "[6, 4]", "04"),
+    ]
+    ways = [
+        (
+            pick(lang, "注意力公式的四步", "four steps of the formula"),
+            BLUE,
+            [
+                (2, 2, pick(lang, "① 打分", "① score")),
+                (3, 3, pick(lang, "② 缩放", "② scale")),
+                (5, 5, "③ softmax"),
+                (6, 6, pick(lang, "④ 加权取值", "④ weigh")),
+            ],
+        ),
+        (
+            pick(lang, "一层注意力的四步", "four steps of the layer"),
+            GREEN,
+            [
+                (0, 0, pick(lang, "① QKV 投影", "① QKV")),
+                (1, 1, "② RoPE"),
+                (
+                    2,
+                    6,
+                    pick(
+                        lang,
+                        "③ 带遮罩的 softmax（连同加权取值）",
+                        "③ masked softmax (with the weighing)",
+                    ),
+                ),
+                (7, 7, pick(lang, "④ 输出投影", "④ out projection")),
+            ],
+        ),
+    ]
+    with style():
+        title = pick(lang, "从 X 到输出", "From X to the output")
+        picture = Picture(11.4, 4.1, title)
+        ax = picture.subplots()
+        for x, (name, formula, shape, notebook) in enumerate(steps):
+            dashed = notebook == "06"
+            ax.add_patch(
+                FancyBboxPatch(
+                    (x - 0.43, 2.0),
+                    0.86,
+                    1.25,
+                    boxstyle="round,pad=0,rounding_size=0.08",
+                    fc="#F4F6F8",
+                    ec=QUIET if dashed else INK,
+                    lw=1.1,
+                    ls="--" if dashed else "-",
+                )  # fmt: skip
+            )
+            ax.text(x, 3.02, name, ha="center", va="center", fontsize=11.5)
+            ax.text(x, 2.62, formula, ha="center", va="center", fontsize=11)
+            ax.text(x, 2.22, shape, ha="center", va="center", fontsize=9.5, color=QUIET)
+            ax.text(x, 3.5, notebook, ha="center", va="center", fontsize=10, color=ORANGE)
+            if x:
+                ax.add_patch(
+                    FancyArrowPatch(
+                        (x - 0.58, 2.62),
+                        (x - 0.42, 2.62),
+                        arrowstyle="-|>",
+                        mutation_scale=9,
+                        color=INK,
+                        lw=1,
+                    )  # fmt: skip
+                )
+            picture.says.append(f"{notebook} {name} {shape}")
+        ax.text(
+            -0.62,
+            3.5,
+            pick(lang, "笔记本", "notebook"),
+            ha="right",
+            va="center",
+            color=ORANGE,
+            fontsize=10,
+        )
+        ax.text(-0.62, 2.62, "X\n[6, 4]", ha="right", va="center", fontsize=11)
+        for row, (name, tint, parts) in enumerate(ways):
+            y = 1.45 - 0.72 * row
+            ax.text(
+                -0.62,
+                y,
+                name.replace(" of ", "\nof "),
+                ha="right",
+                va="center",
+                color=tint,
+                fontsize=10,
+            )
+            for first, last, label in parts:
+                ax.plot([first - 0.43, first - 0.43, last + 0.43, last + 0.43],
+                        [y + 0.33, y + 0.24, y + 0.24, y + 0.33], color=tint, lw=1.6)  # fmt: skip
+                ax.text(
+                    (first + last) / 2, y, label, ha="center", va="center", color=tint, fontsize=10
+                )
+            picture.says.append(f"{name}: " + "  ".join(label for _, _, label in parts))
+        ax.set_xlim(-2.1, 7.6)
+        ax.set_ylim(0.45, 3.75)
+        ax.axis("off")
+    return picture

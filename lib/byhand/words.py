@@ -1,0 +1,49 @@
+"""The words of the two editions: what figures, checks and explorers write on the screen."""
+
+from typing import Final
+
+from byhand.checks import refuse
+from byhand.toy import GLOSSES, TOKENS
+
+EDITIONS: Final = ("zh", "en")
+
+# key: (中文, English). Score and weight are two words for two things: before and after the softmax.
+WORDS: Final = {
+    "query": ("查询", "query"),
+    "key": ("键", "key"),
+    "value": ("值", "value"),
+    "queries": ("查询（行）", "queries (rows)"),
+    "keys": ("键（列）", "keys (columns)"),
+    "scores": ("分数", "scores"),
+    "scaled": ("缩放后的分数", "scaled scores"),
+    "weights": ("权重", "weights"),
+    "context": ("上下文向量", "context"),
+    "exponentials": ("指数", "exponentials"),
+    "sum": ("和", "sum"),
+}
+
+
+def edition(lang: str) -> int:
+    """0 for "zh" and 1 for "en": the place of that edition in every pair of words."""
+    if lang not in EDITIONS:
+        refuse(
+            f'lang 只能是 "zh" 或 "en"，给的是 {lang!r}。', f'lang is "zh" or "en", not {lang!r}.'
+        )
+    return EDITIONS.index(lang)
+
+
+def word(key: str, lang: str) -> str:
+    """One word of the glossary in the language of the edition."""
+    return WORDS[key][edition(lang)]
+
+
+def pick(lang: str, zh: str, en: str) -> str:
+    """The one of two texts that belongs to the edition."""
+    return (zh, en)[edition(lang)]
+
+
+def token_labels(lang: str) -> list[str]:
+    """The six tokens as labels; the English edition adds a gloss below each."""
+    if edition(lang) == 0:
+        return list(TOKENS)
+    return [f"{t}\n{g}" if t != "？" else t for t, g in zip(TOKENS, GLOSSES, strict=True)]

@@ -1,0 +1,248 @@
+"""Any one number of attention as the sum of products it is, in LaTeX, as on paper.
+
+Every function takes the arrays of the step and the place of one entry (positions count from 0, as in
+Python; in the formula dimensions count from 1, as on paper) and returns a Formula, which a notebook
+shows typeset. The last sign is = when the printed factors give the printed result, and ≈ when they
+give a neighbouring digit, because the result is computed from the unrounded ones.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from byhand.attention import LayerStages, Stages, softmax
+from byhand.checks import Array, as_array, index, refuse, same
+from byhand.toy import TOKENS, Toy
+
+TERMS_A_LINE = 3  # more do not fit beside each other on a narrow screen
+
+
+class Formula(str):
+    """LaTeX without its dollar signs; a notebook shows it as a displayed formula."""
+
+    __slots__ = ()
+
+    def _repr_latex_(self) -> str:
+        return f"$$\n{self}\n$$"
+
+
+def number(value: float, decimals: int) -> str:
+    """One number with that many decimals, never −0.000."""
+    return f"{value:z.{decimals}f}"
+
+
+def _factor(value: float, decimals: int) -> str:
+    text = number(value, decimals)
+    return f"({text})" if text.startswith("-") else text
+
+
+def _lines(terms: Sequence[str], signed: bool = False) -> list[str]:
+    """Terms joined by +, TERMS_A_LINE to a line; `signed` terms bring their own minus."""
+    joined = [
+        term if i == 0 else (f"- {term[1:]}" if signed and term.startswith("-") else f"+ {term}")
+        for i, term in enumerate(terms)
+    ]
+    step = TERMS_A_LINE * (2 if signed else 1)  # bare products are half as wide
+    return [" ".join(joined[i : i + step]) for i in range(0, len(joined), step)]
+
+
+def _aligned(name: str, steps: Sequence[tuple[str, Sequence[str]]]) -> Formula:
+    """name = step = step …, one below the other, long steps over several lines."""
+    rows = []
+    for i, (sign, lines) in enumerate(steps):
+        left = name if i == 0 else ""
+        rows.append(f"{left} &{sign} {lines[0]}")
+        rows += [rf"&\quad {line}" for line in lines[1:]]
+    body = " \\\\\n".join(rows)
+    return Formula(f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}")
+
+
+def _sign(from_printed: float, exact: float, decimals: int) -> str:
+    return "=" if number(from_printed, decimals) == number(exact, decimals) else r"\approx"
+
+
+def _place(symbol: str, *labels: str | int) -> str:
+    subscript = ",\\,".join(
+        str(label + 1) if isinstance(label, int) else rf"\text{{{label}}}" for label in labels
+    )
+    return f"{symbol}_{{{subscript}}}"
+
+
+def dot(
+    left: ArrayLike, right: ArrayLike, name: str, *, factors: int = 3, result: int = 3
+) -> Formula:
+    """left · right written out: the factors, the products, the sum.
+
+    left [n], right [n]; `name` is the LaTeX of the left-hand side; `factors` and `result` are the
+    decimals printed.
+    """
+    a, b = as_array("left", left, ndim=1), as_array("right", right, ndim=1)
+    if a.ndim != 1 or b.ndim != 1:
+        refuse("left 和 right 各是一行数。", "left and right are one row of numbers each.")
+    same("left 和 right 的长度", "the lengths of left and right", left=a.size, right=b.size)
+    products = a * b
+    printed = float(np.dot(np.round(a, factors), np.round(b, factors)))
+    return _aligned(
+        name,
+        [
+            (
+                "=",
+                _lines(
+                    [
+                        rf"{(_factor if n else number)(x, factors)} \times {_factor(y, factors)}"
+                        for n, (x, y) in enumerate(zip(a, b, strict=True))
+                    ]
+                ),
+            ),
+            (r"\approx", _lines([number(p, factors) for p in products], signed=True)),
+            (_sign(printed, float(products.sum()), result), [number(products.sum(), result)]),
+        ],
+    )
+
+
+def projection(
+    x: ArrayLike, w: ArrayLike, i: int, j: int, symbol: str, tokens: Sequence[str] = TOKENS
+) -> Formula:
+    """Entry (i, j) of x @ w. x [S, d_in], w [d_in, d_out]; `symbol` is Q, K, V or Y."""
+    x, w = _matrix("x", x), _matrix("w", w)
+    i, j = index("i", i, x.shape[0]), index("j", j, w.shape[1])
+    return dot(x[i], w[:, j], _place(symbol, _label(tokens, i), j))
+
+
+def score(q: ArrayLike, k: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) -> Formula:
+    """Entry (i, j) of q @ k.T. q [n_q, d], k [n_k, d]."""
+    q, k = _matrix("q", q), _matrix("k", k)
+    i, j = index("i", i, q.shape[0]), index("j", j, k.shape[0])
+    name = _place("S", _label(tokens, i), _label(tokens, j))
+    return dot(q[i], k[j], name, result=2)
+
+
+def scaled(
+    scores: ArrayLike, d_head: int, i: int, j: int, tokens: Sequence[str] = TOKENS
+) -> Formula:
+    """Entry (i, j) of scores / √d_head. scores [n_q, n_k]."""
+    scores = _matrix("scores", scores)
+    i, j = index("i", i, scores.shape[0]), index("j", j, scores.shape[1])
+    exact = float(scores[i, j] / np.sqrt(d_head))
+    printed = float(np.round(scores[i, j], 2) / np.sqrt(d_head))
+    name = rf"\tilde{{S}}_{{\text{{{_label(tokens, i)}}},\,\text{{{_label(tokens, j)}}}}}"
+    fraction = rf"\frac{{{number(scores[i, j], 2)}}}{{\sqrt{{{d_head}}}}}"
+    return _aligned(name, [("=", [fraction]), (_sign(printed, exact, 2), [number(exact, 2)])])
+
+
+def weight(scaled: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) -> Formula:
+    """Entry (i, j) of softmax(scaled): the exponentials, the sum, the quotient.
+
+    scaled [n_q, n_k], masked or not; a masked key has the exponential 0.
+    """
+    scaled = _matrix("scaled", scaled, infinite=True)
+    i, j = index("i", i, scaled.shape[0]), index("j", j, scaled.shape[1])
+    row = scaled[i]
+    top = float(row.max())
+    exps = np.exp(row - top)
+    weights = softmax(row)
+    powers = [
+        rf"e^{{{_infinite(x)} - {_factor(top, 2)}}}" if np.isfinite(x) else r"e^{-\infty}"
+        for x in row
+    ]
+    printed = float(np.round(exps[j], 4) / np.round(exps, 4).sum())
+    exact = float(weights[j])
+    denominator = " + ".join(number(e, 4) for e in exps)
+    return _aligned(
+        _place("A", _label(tokens, i), _label(tokens, j)),
+        [
+            ("=", [rf"\frac{{{powers[j]}}}{{{' + '.join(powers)}}}"]),
+            (r"\approx", [rf"\frac{{{number(exps[j], 4)}}}{{{denominator}}}"]),
+            (r"\approx", [rf"\frac{{{number(exps[j], 4)}}}{{{number(exps.sum(), 4)}}}"]),
+            (_sign(printed, exact, 3), [number(exact, 3)]),
+        ],
+    )
+
+
+def context(
+    weights: ArrayLike, v: ArrayLike, i: int, c: int, tokens: Sequence[str] = TOKENS
+) -> Formula:
+    """Entry (i, c) of weights @ v. weights [n_q, n_k], v [n_k, d_v]."""
+    weights, v = _matrix("weights", weights), _matrix("v", v)
+    i, c = index("i", i, weights.shape[0]), index("c", c, v.shape[1])
+    return dot(weights[i], v[:, c], _place("O", _label(tokens, i), c))
+
+
+def entry(
+    toy: Toy,
+    stages: LayerStages,
+    stage: str,
+    i: int,
+    j: int,
+    head: int = 0,
+    tokens: Sequence[str] = TOKENS,
+) -> Formula:
+    """Entry (i, j) of any stage of multi_head_attention on the toy, written out.
+
+    `stage` is a field of LayerStages: q, k, v, scores, scaled, masked, weights, context, merged or
+    output; `head` counts for those that have one. merged is only placement, so its formula is the
+    entry of context that lies there.
+    """
+    n_heads, _, d_head = stages.q.shape
+    head = index("head", head, n_heads)
+    per_head = Stages(
+        stages.scores[head],
+        stages.scaled[head],
+        stages.masked[head],
+        stages.weights[head],
+        stages.context[head],
+    )
+    columns = slice(head * d_head, (head + 1) * d_head)
+    match stage:
+        case "q" | "k" | "v":
+            w = {"q": toy.W_Q, "k": toy.W_K, "v": toy.W_V}[stage]
+            return projection(toy.X, w[:, columns], i, j, stage.upper(), tokens)
+        case "scores":
+            return score(stages.q[head], stages.k[head], i, j, tokens)
+        case "scaled":
+            return scaled(per_head.scores, d_head, i, j, tokens)
+        case "masked":
+            return _masked(per_head, i, j, tokens)
+        case "weights":
+            return weight(per_head.masked, i, j, tokens)
+        case "context":
+            return context(per_head.weights, stages.v[head], i, j, tokens)
+        case "merged":
+            j = index("j", j, stages.merged.shape[-1])
+            at = j // d_head
+            return context(stages.weights[at], stages.v[at], i, j % d_head, tokens)
+        case "output":
+            return projection(stages.merged, toy.W_O, i, j, "Y", tokens)
+    refuse(
+        f"没有叫 {stage!r} 的步骤。有的是：{', '.join(LayerStages._fields)}",
+        f"there is no stage {stage!r}; there are: {', '.join(LayerStages._fields)}",
+    )
+
+
+def _masked(stages: Stages, i: int, j: int, tokens: Sequence[str]) -> Formula:
+    i, j = index("i", i, stages.scaled.shape[0]), index("j", j, stages.scaled.shape[1])
+    before, after = stages.scaled[i, j], stages.masked[i, j]
+    added = "0" if np.isfinite(after) else r"(-\infty)"
+    name = _place("M", _label(tokens, i), _label(tokens, j))
+    return _aligned(name, [("=", [f"{number(before, 2)} + {added}"]), ("=", [_infinite(after)])])
+
+
+def _infinite(value: float) -> str:
+    return number(value, 2) if np.isfinite(value) else r"-\infty"
+
+
+def _matrix(name: str, value: ArrayLike, infinite: bool = False) -> Array:
+    array = as_array(name, value, infinite=infinite)
+    if array.ndim != 2:
+        refuse(
+            f"{name} 要是一个矩阵（两个轴），给的有 {array.ndim} 个轴。",
+            f"{name} must be one matrix (two axes); it has {array.ndim}.",
+        )
+    return array
+
+
+def _label(tokens: Sequence[str], i: int) -> str:
+    if i >= len(tokens):
+        refuse(f"第 {i} 行没有对应的词。", f"row {i} has no token among the {len(tokens)} given.")
+    return tokens[i]

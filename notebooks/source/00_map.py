@@ -1,0 +1,367 @@
+# %% [markdown] lang="zh"
+# # 00 · 地图
+#
+# **今天西安的天气怎么样？**
+#
+# 这句话有六个词。这套笔记本用它把注意力从头算到尾，每个数都当面算出来：先是纸上算得动的 4 维小例子，再是一个真正训练过的小模型，最后是 Qwen2.5-7B 的真实尺寸。三次走的是同样几步，用的是同样几个函数，变的只是数的多少。
+#
+# | | |
+# |---|---|
+# | 在哪里 | 出发点 |
+# | 需要什么 | 会读 Python 的循环；知道矩阵乘法是一行对一列，相乘再相加 |
+# | 走完以后 | 能说出一层注意力里先后发生什么，看懂矩阵的行和列各是什么，知道每一步在哪一本里算 |
+# | 多长时间 | 约 15 分钟 |
+
+# %% [markdown] lang="en" of="04f937b8"
+# # 00 · The map
+#
+# **今天西安的天气怎么样？** *How is the weather in Xi'an today?*
+#
+# The sentence has six tokens. These notebooks take it through attention from end to end, and every number is computed before your eyes: first in a toy of 4 dimensions that fits on paper, then in a small model that was really trained, then at the true size of Qwen2.5-7B. It is the same few steps each time, and the same few functions. Only the amount of numbers changes.
+#
+# | | |
+# |---|---|
+# | Where we are | at the start |
+# | What you need | to read a Python loop; to know that a matrix product is row times column, multiplied and added up |
+# | What you will be able to do | say what happens in one attention layer and in what order, tell what the rows and columns of each matrix are, and know which notebook computes which step |
+# | Time | about 15 minutes |
+
+# %%
+import numpy as np
+
+from byhand import data, environment, figures, project, show, toy, worked
+
+lang = "zh"  # the language of figures and checks: zh or en
+
+# %% [markdown] lang="zh"
+# ## 六个词，六个号码
+#
+# 模型不认字，只认号码。下面是这六个词在 Qwen2.5 词表里的真实号码。
+
+# %% [markdown] lang="en" of="d6491eb5"
+# ## Six tokens, six numbers
+#
+# A model does not read characters. It reads numbers. These are the real ids of the six tokens in Qwen2.5's vocabulary.
+
+# %%
+for token, token_id in toy.token_ids().items():
+    print(f"{token_id:>7}  {token}")
+assert "".join(toy.token_ids()) == toy.SENTENCE
+
+# %% [markdown] lang="zh"
+# 一个号码就是一个 token。这里恰好一个词一个 token，问号也算一个。
+#
+# 给每个词的位置起个名字，后面就能写 `A[西安, 怎么样]`，不必去数第几行第几列。Python 从 0 数起。
+
+# %% [markdown] lang="en" of="aba5c8f7"
+# One id is one token. Here each word happens to be one, and the question mark is one too:
+#
+# | position | token | say | means |
+# |---|---|---|---|
+# | 0 | 今天 | jīntiān | today |
+# | 1 | 西安 | Xī'ān | Xi'an, a city |
+# | 2 | 的 | de | of, 's |
+# | 3 | 天气 | tiānqì | weather |
+# | 4 | 怎么样 | zěnmeyàng | how is it |
+# | 5 | ？ | | ? |
+#
+# We give each position its token as a name, so that we can write `A[西安, 怎么样]` and need not count rows and columns. Python counts from 0. You never have to type the characters: `A[1, 4]` is the same entry.
+
+# %%
+今天, 西安, 的, 天气, 怎么样, 问号 = range(6)
+print(西安, 怎么样, toy.TOKENS[西安], toy.TOKENS[怎么样])
+
+# %% [markdown] lang="zh"
+# ## 全程
+#
+# 从左到右是一层注意力做的事。框里最下面一行是这个小例子里的形状，框上面的数字是算它的那一本。
+
+# %% [markdown] lang="en" of="bdb316e0"
+# ## The whole way
+#
+# From left to right: what one attention layer does. The last line in each box is the shape in our toy, and the number above it is the notebook that computes it.
+
+# %%
+figures.overview(lang)
+
+# %% [markdown] lang="zh"
+# ### 两种“四步”
+#
+# 有人说注意力是四步：打分、缩放、softmax、加权取值。有人也说四步，却是：QKV 投影、RoPE、带遮罩的 softmax、输出投影。
+#
+# 两种都对，数的东西不一样。上面一行拆的是**公式** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$。下面一行拆的是模型里的**一层**。公式的四步，全在一层的第三步里面；一层的另外三步，公式里没有写。
+#
+# 虚线框的 RoPE 在小例子里没有：六个词的位置还没有参与计算。到 06 再把它放进来。
+
+# %% [markdown] lang="en" of="75ebe2ab"
+# ### Two ways of counting to four
+#
+# Some say attention has four steps: score, scale, softmax, weigh. Others also say four, and mean: QKV projection, RoPE, masked softmax, out projection.
+#
+# Both are right. They count different things. The upper row takes apart the **formula** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$. The lower row takes apart one **layer** of a model. All four steps of the formula lie inside the third step of the layer, and the other three steps of the layer are not in the formula.
+#
+# The dashed box, RoPE, is missing from the toy: the positions of the six tokens play no part in it yet. Notebook 06 puts it in.
+
+# %% [markdown] lang="zh"
+# ### 哪一本算什么
+#
+# | 笔记本 | 算什么 |
+# |---|---|
+# | **00 地图** | 你在这里 |
+# | [01 打分和缩放](01_scores_and_scaling.ipynb) | $X$ 变成 $Q$、$K$、$V$；每个查询乘每个键；为什么要除以 $\sqrt{d_{head}}$ |
+# | [02 softmax](02_softmax.ipynb) | 分数变成权重；因果遮罩 |
+# | 03 加权取值 | 权重乘值，得到上下文向量（在写） |
+# | 04 多头和输出投影 | 拆头、并头、$W_O$（在写） |
+# | 05 真实的头 | 同一句话走过一个训练好的小模型（在写） |
+# | 06 真实的尺寸 | RoPE、分组的键和值、3584 维（在写） |
+
+# %% [markdown] lang="en" of="41569577"
+# ### Which notebook computes what
+#
+# | notebook | what it computes |
+# |---|---|
+# | **00 The map** | you are here |
+# | [01 Scores and scaling](01_scores_and_scaling.ipynb) | $X$ becomes $Q$, $K$, $V$; every query times every key; why we divide by $\sqrt{d_{head}}$ |
+# | [02 Softmax](02_softmax.ipynb) | scores become weights; the causal mask |
+# | 03 Weighted values | weights times values, the context (being written) |
+# | 04 Heads and output projection | splitting, merging, $W_O$ (being written) |
+# | 05 Real heads | the same sentence through a small trained model (being written) |
+# | 06 Real shapes | RoPE, grouped keys and values, 3584 dimensions (being written) |
+
+# %% [markdown] lang="zh"
+# ## 同一件事，三个尺寸
+#
+# 先猜：一层里，小例子的查询矩阵有 6 × 4 个数。Qwen2.5-7B 对同样六个词，查询矩阵有多少个数？
+
+# %% [markdown] lang="en" of="fd5c1e25"
+# ## One computation, three sizes
+#
+# Guess first: in the toy, the queries of one layer are 6 × 4 numbers. How many are they in Qwen2.5-7B, for the same six tokens?
+
+# %%
+qwen = next(m for m in data.read_json("models.json")["models"] if m["model"] == "Qwen2.5-7B")
+e5 = np.load(data.path("real_heads_e5.npz"))
+e5_layers, e5_heads = e5["attention"].shape[:2]
+e5_width = e5["hidden"].shape[-1]
+t = toy.load()
+
+sizes = {
+    "toy": (1, t.n_heads, t.d_head, t.X.shape[1]),
+    "multilingual-e5-small": (e5_layers, e5_heads, e5_width // e5_heads, e5_width),
+    "Qwen2.5-7B": (qwen["layers"], qwen["n_heads"], qwen["head_dim_qk"], qwen["hidden"]),
+}
+print("layers  n_heads × d_head = d_model   queries of six tokens")
+for name, (n_layers, n_heads, d_head, d_model) in sizes.items():
+    assert n_heads * d_head == d_model
+    print(f"{n_layers:>6}  {n_heads:>7} × {d_head:>6} = {d_model:>7}   {6 * d_model:>21}   {name}")
+
+# %% [markdown] lang="zh"
+# {{ 6 * qwen["hidden"] }} 个，是小例子的 {{ 6 * qwen["hidden"] // t.X.size }} 倍。$3584 = 28 × 128$：28 个头，每个头 128 维。小例子是 $4 = 2 × 2$。
+
+# %% [markdown] lang="en" of="35103106"
+# {{ 6 * qwen["hidden"] }} numbers, {{ 6 * qwen["hidden"] // t.X.size }} times as many as in the toy. $3584 = 28 × 128$: 28 heads of 128 dimensions. The toy is $4 = 2 × 2$.
+
+# %% [markdown] lang="zh"
+# ## 行和列
+#
+# 全套笔记本只有一种摆法：
+#
+# * **一行是一个 token。** $X$ 有 6 行，每行是一个词的向量，也叫隐藏状态。
+# * **权重从右边乘**：`y = x @ W`，`W` 的形状是 `[进, 出]`。
+# * 分数矩阵和权重矩阵里，**行是查询，列是键**。热力图也这样画。
+#
+# 先看 $X$。行尾是这一行的词。
+
+# %% [markdown] lang="en" of="a94266f7"
+# ## Rows and columns
+#
+# There is one layout in all the notebooks:
+#
+# * **A row is a token.** $X$ has 6 rows, each the vector of one token, also called its hidden state.
+# * **Weights act from the right**: `y = x @ W`, where `W` has the shape `[in, out]`.
+# * In a score matrix and in a weight matrix, **rows are queries and columns are keys**. The heat maps are drawn that way too.
+#
+# Here is $X$. The token stands at the end of its row.
+
+# %%
+X, W_Q = t.X, t.W_Q
+print(show.rows(X))
+print("X", X.shape, " W_Q", W_Q.shape)
+
+# %% [markdown] lang="zh"
+# 这些 $X$ 和 $W$ 是怎么来的？我们所依据的文章只印了结果，没有印它们。这里的数是反解出来的：每个三位小数，代进去，文章印出的每个数都能按印出的位数算回来。它们不是训练出来的，也不含词义。
+#
+# 现在把「西安」这一行乘上 $W_Q$ 的第 1 列。先看纸上怎么写，再看 Python 怎么算。
+
+# %% [markdown] lang="en" of="fe088db0"
+# Where do this $X$ and these $W$ come from? The article we follow prints the results and not the matrices. Ours were solved for: three decimals each, chosen so that every number the article prints comes out of them to the printed digit. They were not trained, and they carry no meaning of words.
+#
+# Now take the row of 西安 times the first column of $W_Q$. First as on paper, then in Python.
+
+# %%
+worked.projection(X, W_Q, 西安, 0, "Q")
+
+# %%
+by_hand = sum(X[西安, m] * W_Q[m, 0] for m in range(4))
+Q = X @ W_Q  # [6, 4] @ [4, 4] -> [6, 4]
+print(f"{by_hand:.3f}  {Q[西安, 0]:.3f}  {project(X, W_Q)[西安, 0]:.3f}")
+assert np.isclose(by_hand, Q[西安, 0], rtol=0, atol=1e-12)
+assert np.allclose(Q, project(X, W_Q), rtol=0, atol=1e-12)
+
+# %% [markdown] lang="zh"
+# 三种写法，一个数：${{ by_hand:.3f }}$。后面每一步都这样走：先用循环一个数一个数地算，再写成一行矩阵，最后用 `byhand` 里的函数。每次都有一行 `assert` 确认三者相等；不相等，这一格就会报错。
+#
+# 纸上的式子从 1 数起，Python 从 0 数起：$Q_{西安,1}$ 就是 `Q[西安, 0]`。
+#
+# $W_Q$ 恰好是方的，方阵看不出哪边是进，哪边是出。换一个不方的就看出来了：
+
+# %% [markdown] lang="en" of="fa9aa3fb"
+# Three ways of writing, one number: ${{ by_hand:.3f }}$. Every step goes like this: a loop over the numbers first, then one line of matrices, then the function in `byhand`. Each time an `assert` makes sure that the three agree. If they did not, the cell would end in an error.
+#
+# Formulas on paper count from 1 and Python counts from 0: $Q_{西安,1}$ is `Q[西安, 0]`.
+#
+# $W_Q$ happens to be square, and a square matrix does not show which side is in and which is out. One that is not square does:
+
+# %%
+narrow = W_Q[:, :3]
+print(X.shape, "@", narrow.shape, "->", (X @ narrow).shape)  # [6, 4] @ [4, 3] -> [6, 3]
+try:
+    project(X, narrow.T)
+except ValueError as error:
+    print(error)
+
+# %% [markdown] lang="zh"
+# ## 用词
+#
+# 一个词只指一样东西。最容易混的是前两个：分数在 softmax **之前**，可正可负；权重在 softmax **之后**，每行加起来是 1。
+#
+# | 中文 | 英文 | 记号 | 是什么 |
+# |---|---|---|---|
+# | 分数 | score | $S$ | 查询和键的点积，softmax 之前 |
+# | 权重 | weight | $A$ | softmax 之后，一行的和是 1 |
+# | 查询 | query | $Q$ | 一个词拿什么去找 |
+# | 键 | key | $K$ | 一个词拿什么让别人找 |
+# | 值 | value | $V$ | 找到以后取走的内容 |
+# | 头 | head | $h$ | 一套自己的 $Q$、$K$、$V$ |
+# | 上下文向量 | context | $AV$ | 按权重混合的值，还没有乘 $W_O$ |
+# | 注意力输出 | attention output | $Y$ | 乘过 $W_O$ 以后 |
+#
+# $W_Q$、$W_K$、$W_V$、$W_O$ 这些矩阵的英文也叫 weights。它们是训练得来的参数，对每句话都一样；这里说的权重 $A$ 是每句话现算的。本套里“权重”单说时，总是指 $A$。
+#
+# | 记号 | 是什么 | 小例子 | Qwen2.5-7B |
+# |---|---|---|---|
+# | `S` | 句子有几个 token | {{ X.shape[0] }} | 随句子 |
+# | `d_model` | $X$ 一行有几个数 | {{ X.shape[1] }} | {{ qwen["hidden"] }} |
+# | `n_heads` | 有几个查询头 | 1，到 04 拆成 {{ t.n_heads }} | {{ qwen["n_heads"] }} |
+# | `n_kv_heads` | 有几个键值头 | 同上 | {{ qwen["kv_heads"] }} |
+# | `d_head` | 一个头里一个查询有几个数（论文写 $d_k$） | 4，拆成两头后是 {{ t.d_head }} | {{ qwen["head_dim_qk"] }} |
+#
+# `S` 表示长度时写在形状里，$S$ 表示分数时写在公式里。
+
+# %% [markdown] lang="en" of="3f859928"
+# ## Words
+#
+# One word for one thing. The first two are the easiest to mix up: a score comes **before** the softmax and may be negative; a weight comes **after** it, and the weights of a row sum to 1.
+#
+# | English | Chinese | sign | what it is |
+# |---|---|---|---|
+# | score | 分数 | $S$ | a query times a key, before the softmax |
+# | weight | 权重 | $A$ | after the softmax; a row sums to 1 |
+# | query | 查询 | $Q$ | what a token searches with |
+# | key | 键 | $K$ | what a token is found by |
+# | value | 值 | $V$ | what is taken from it once it is found |
+# | head | 头 | $h$ | one set of $Q$, $K$, $V$ of its own |
+# | context | 上下文向量 | $AV$ | the values mixed by the weights, before $W_O$ |
+# | attention output | 注意力输出 | $Y$ | after $W_O$ |
+#
+# The matrices $W_Q$, $W_K$, $W_V$, $W_O$ are called weights as well. They are parameters, learned once and the same for every sentence; the weights $A$ are computed anew for each sentence. In these notebooks the word alone always means $A$.
+#
+# | sign | what it is | toy | Qwen2.5-7B |
+# |---|---|---|---|
+# | `S` | how many tokens the sentence has | {{ X.shape[0] }} | depends |
+# | `d_model` | how many numbers a row of $X$ has | {{ X.shape[1] }} | {{ qwen["hidden"] }} |
+# | `n_heads` | how many query heads | 1, and {{ t.n_heads }} from notebook 04 on | {{ qwen["n_heads"] }} |
+# | `n_kv_heads` | how many key and value heads | the same | {{ qwen["kv_heads"] }} |
+# | `d_head` | how many numbers a query of one head has (papers write $d_k$) | 4, and {{ t.d_head }} with two heads | {{ qwen["head_dim_qk"] }} |
+#
+# `S` is a length where it stands in a shape, and $S$ is the scores where it stands in a formula.
+
+# %% [markdown] lang="zh"
+# ## 你的环境
+#
+# 运行下面这一格。有 ✗ 的话，它后面写着怎么办。
+
+# %% [markdown] lang="en" of="c00f3728"
+# ## Your environment
+#
+# Run the next cell. If a line begins with ✗, it says what to do.
+
+# %%
+print(environment.report(lang))
+
+# %% [markdown] lang="zh"
+# 再运行一格。看得到滑块，拖动时右边的数跟着变，后面的互动图就能用。看不到也不要紧：每张互动图上面都有一张静止的图和同样的数。
+
+# %% [markdown] lang="en" of="b15fbf59"
+# And one more. If you see a slider, and the number beside it follows when you move it, the explorers of this series will work. If you see none, nothing is lost: above every explorer there is a still figure with the same numbers.
+
+# %%
+environment.SliderCheck(lang)
+
+# %% [markdown] lang="zh"
+# ## 三个问题
+#
+# **1.** 公式的四步里，哪一步让一行的和变成 1？
+#
+# <details><summary>答案</summary>
+#
+# 第三步，softmax。打分和缩放之后的数可正可负，行和没有规定。
+#
+# </details>
+#
+# **2.** `A[西安, 怎么样]` 是谁在看谁？
+#
+# <details><summary>答案</summary>
+#
+# 行是查询，列是键：「西安」在看「怎么样」。反过来是 `A[怎么样, 西安]`，一般是另一个数。
+#
+# </details>
+#
+# **3.** $W_Q$ 的形状是 [4, 4]，一个 4 维的 $x$ 写成 `x @ W_Q` 和 `W_Q @ x` 都不会报错。形状能告诉你哪个对吗？
+#
+# <details><summary>答案</summary>
+#
+# 不能。对「西安」，`x @ W_Q` 的第一个数是 ${{ (X[西安] @ W_Q)[0]:.3f }}$，`W_Q @ x` 的是 ${{ (W_Q @ X[西安])[0]:.3f }}$。方阵的对错要看数，不能看形状。Qwen2.5-7B 的 $W_Q$ 和 $W_O$ 都是 3584 × 3584，真实的模型里也一样。
+#
+# </details>
+#
+# 下一本：[01 打分和缩放](01_scores_and_scaling.ipynb)
+
+# %% [markdown] lang="en" of="30ca0c3e"
+# ## Three questions
+#
+# **1.** Which of the four steps of the formula makes a row sum to 1?
+#
+# <details><summary>Answer</summary>
+#
+# The third, the softmax. After scoring and scaling the numbers may be negative, and the sum of a row is whatever it is.
+#
+# </details>
+#
+# **2.** In `A[西安, 怎么样]`, who looks at whom?
+#
+# <details><summary>Answer</summary>
+#
+# Rows are queries and columns are keys: 西安 looks at 怎么样. The other way round is `A[怎么样, 西安]`, in general another number.
+#
+# </details>
+#
+# **3.** $W_Q$ has the shape [4, 4]. For an $x$ of 4 dimensions, neither `x @ W_Q` nor `W_Q @ x` raises an error. Can the shape tell you which is right?
+#
+# <details><summary>Answer</summary>
+#
+# No. For 西安 the first number of `x @ W_Q` is ${{ (X[西安] @ W_Q)[0]:.3f }}$, and that of `W_Q @ x` is ${{ (W_Q @ X[西安])[0]:.3f }}$. With a square matrix you have to look at the numbers. In Qwen2.5-7B both $W_Q$ and $W_O$ are 3584 × 3584, so it is the same there.
+#
+# </details>
+#
+# Next: [01 Scores and scaling](01_scores_and_scaling.ipynb)
