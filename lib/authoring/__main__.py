@@ -1,4 +1,4 @@
-"""python -m authoring build [NAME …] | check [NAME …] | accept NAME [LINE …]"""
+"""python -m authoring build [NAME …] | check [NAME …] | accept NAME [LINE …] [--all]"""
 
 import argparse
 import sys
@@ -18,11 +18,15 @@ def main() -> int:
     accept = commands.add_parser("accept", help="the English says again what the Chinese says")
     accept.add_argument("name", metavar="NAME")
     accept.add_argument("lines", nargs="*", type=int, metavar="LINE")
+    accept.add_argument("--all", action="store_true", help="every pair of this source")
     chosen = parser.parse_args()
     try:
         if chosen.command == "accept":
-            stamped = source.accept(source.path_of(chosen.name), chosen.lines)
-            print(f"{chosen.name}: {len(stamped)} accepted")
+            path = source.path_of(chosen.name)
+            stamped, waiting = source.accept(path, chosen.lines, chosen.all)
+            print(f"{path.name}: {len(stamped)} accepted")
+            for line in waiting:
+                print(f"{path.name}:{line}: the zh paragraph before it was changed; accept by line")
             return 0
         known = source.names()
         for name in chosen.names:

@@ -94,9 +94,10 @@ def _execute(source: Path, notebook: Any, cells: list[Cell], lines: list[int], l
         record_timing=False,
         store_widget_state=False,
         coalesce_streams=True,
+        extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         resources={"metadata": {"path": str(edition_path(source.stem, lang).parent)}},
     )
-    with client.setup_kernel(extra_arguments=["--IPKernelApp.log_level=ERROR"]):
+    with client.setup_kernel():
         count = 0
         for n, (new, cell, line) in enumerate(zip(notebook.cells, cells, lines, strict=True)):
             if isinstance(cell, Code):

@@ -34,6 +34,7 @@ _MARKER = re.compile(r"^# %%.*$", re.MULTILINE)
 _OF = re.compile(r'\s+of="[^"]*"')
 # A decimal, or a percentage: figures a reader would take for results.
 _TYPED = re.compile(r"\d[.．]\d|(?<![\w.])\.\d|\d\s*\\?[%％]")
+_TYPED_EXPRESSION = re.compile(r"\s*-?[\d._]+\s*(?::[^:]*)?")
 _LINK_TARGET = re.compile(r"\]\([^)]*\)")
 
 
@@ -117,27 +118,31 @@ def read(path: Path) -> list[Cell]:
     return cells
 
 
-def accept(path: Path, lines: list[int]) -> list[int]:
-    """Write the fingerprint of the zh paragraph into its en twin, for pairs named by a line.
+def accept(path: Path, lines: list[int], everything: bool = False) -> tuple[list[int], list[int]]:
+    """Write the fingerprint of the zh paragraph into its en twin.
 
-    `lines` are the first lines of either paragraph; empty means every pair that has none yet.
-    Returns the lines of the English paragraphs that were stamped.
+    Stamped are the pairs named by the first line of either paragraph, every pair that has no
+    fingerprint yet, and with `everything` all. Returns the lines of the English paragraphs that
+    were stamped, and of those that still wait to be looked at.
     """
     rows = path.read_text(encoding="utf-8").split("\n")
-    stamped = []
-    for line, kind, zh, _, twin in _walk(path):
-        if kind == "code" or twin is None:
+    stamped, waiting, begins = [], [], set()
+    for line, _, zh, _, twin in _walk(path):
+        if twin is None:
             continue
         line_en, _, of = twin
-        if of == fingerprint(zh) or not ({line, line_en} & set(lines) or (not lines and not of)):
+        begins |= {line, line_en}
+        if of == fingerprint(zh):
             continue
-        rows[line_en - 1] = _OF.sub("", rows[line_en - 1]) + f' of="{fingerprint(zh)}"'
-        stamped.append(line_en)
-    unknown = set(lines) - {n for line, _, _, _, t in _walk(path) for n in (line, t[0] if t else 0)}
-    if unknown:
-        raise Fault(path.name, min(unknown), "no cell begins on this line")
+        if not of or everything or {line, line_en} & set(lines):
+            rows[line_en - 1] = _OF.sub("", rows[line_en - 1]) + f' of="{fingerprint(zh)}"'
+            stamped.append(line_en)
+        else:
+            waiting.append(line_en)
+    if unknown := set(lines) - begins:
+        raise Fault(path.name, min(unknown), "no paragraph begins on this line")
     path.write_text("\n".join(rows), encoding="utf-8", newline="\n")
-    return stamped
+    return stamped, waiting
 
 
 _Walked = tuple[int, str, str, dict[str, list[str]], tuple[int, str, str] | None]
@@ -190,6 +195,8 @@ def _check_prose(path: Path, line: int, text: str) -> None:
     for expression in EXPRESSION.findall(text):
         if expression.lstrip() != expression.lstrip("{ \t\n"):
             raise Fault(path.name, line, "put a space between { and {{ or between }} and }")
+        if _TYPED_EXPRESSION.fullmatch(expression):
+            raise Fault(path.name, line, f"{{{{ {expression.strip()} }}}} computes nothing")
     rest = _LINK_TARGET.sub("]", EXPRESSION.sub("", text))
     _check_typed(path, line, rest, "prose")
 

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from numpy.typing import ArrayLike
+from PIL import Image
 
 from byhand.attention import softmax
 from byhand.checks import Array, as_array, refuse, shape_text
@@ -88,15 +89,12 @@ class Picture(Figure):
 
     def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
         width, height = (round(inches * PIXELS_PER_INCH) for inches in self.get_size_inches())
-        file = BytesIO()
+        drawn, stored = BytesIO(), BytesIO()
         with style():
-            self.savefig(
-                file,
-                format="png",
-                dpi=PIXELS_PER_INCH * SHARPNESS,
-                metadata={"Software": None},
-            )
-        return file.getvalue(), {"width": width, "height": height, "alt": repr(self)}
+            self.savefig(drawn, format="png", dpi=PIXELS_PER_INCH * SHARPNESS)
+        # A palette of 256 is enough for flat colours and a third of the size.
+        Image.open(drawn).convert("RGB").quantize(256).save(stored, format="png", optimize=True)
+        return stored.getvalue(), {"width": width, "height": height, "alt": repr(self)}
 
 
 # ---- matrices -------------------------------------------------------------------------------------
@@ -158,7 +156,11 @@ def _square(name: str, matrix: ArrayLike) -> Array:
 
 
 def _cell(value: float, kind: str) -> str:
-    return number(value, _DECIMALS[kind]) if np.isfinite(value) else "−∞"
+    if np.isneginf(value):
+        return "−∞"
+    if kind == "weights" and value == 0:
+        return "0"  # masked, as opposed to a small weight that prints as 0.000
+    return number(value, _DECIMALS[kind])
 
 
 def _rows_in_words(array: Array, kind: str) -> list[str]:
@@ -183,7 +185,7 @@ def _draw_matrix(
     share = (array - limits[0]) / (limits[1] - limits[0])
     for i, row in enumerate(array):
         for j, value in enumerate(row):
-            if np.isfinite(value):
+            if np.isfinite(value) and _cell(value, kind) != "0":
                 red, green, blue, _ = colours(float(share[i, j]))
                 dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
                 ink = "white" if dark else INK
@@ -231,7 +233,7 @@ def who_looks(weights: ArrayLike, lang: str) -> Picture:
             label = number(row[best], 3)
             ax.annotate(
                 label,
-                (i + 0.14 * (best - i), 0.86),
+                (i + 0.07 * (best - i), 0.93),
                 ha="center",
                 va="center",
                 fontsize=10,
@@ -290,12 +292,16 @@ def dot_product_spread(samples: Mapping[int, ArrayLike], lang: str) -> Picture:
 
 
 def saturation(
-    row: ArrayLike, factors: Sequence[float], slopes: Mapping[int, ArrayLike], lang: str
+    row: ArrayLike,
+    factors: Sequence[float],
+    widths: Sequence[int],
+    slopes: Mapping[int, ArrayLike],
+    lang: str,
 ) -> Picture:
-    """Left: softmax of one row multiplied by growing factors. Right: how much is left to learn from.
+    """Left: softmax of one row multiplied by growing factors. Right: how much gradient is left.
 
-    row [6] scores; `factors` multiply it; `slopes`: number of keys -> median largest Jacobian
-    entry at each of `SPREADS` score spreads. Figure 7-3 of the article.
+    row [6] scores; `factors` multiply it; `slopes`: number of keys -> the median largest entry of
+    the softmax Jacobian for unscaled scores of each of the `widths` d_k. Figure 7-3 of the article.
     """
     scores = as_array("row", row, ndim=1)
     with style():
@@ -324,22 +330,19 @@ def saturation(
         for (n_keys, values), tint in zip(slopes.items(), (BLUE, YELLOW, GREEN), strict=False):
             medians = as_array(f"slopes[{n_keys}]", values, ndim=1)
             name = pick(lang, f"{n_keys} 个键", f"{n_keys} keys")
-            right.plot(SPREADS, medians, "o-", color=tint, label=name, ms=4)
+            right.plot(widths, medians, "o-", color=tint, label=name, ms=4)
             shown = "  ".join(f"{m:.1e}" for m in medians)
             picture.says.append(f"{name}: {shown}")
         right.set_xscale("log")
         right.set_yscale("log")
-        right.set_xticks(SPREADS, [f"{s:g}" for s in SPREADS])
+        right.set_xticks(widths, [str(d) for d in widths])
         right.minorticks_off()
-        right.set_xlabel(pick(lang, "分数的标准差", "standard deviation of the scores"))
+        right.set_xlabel(pick(lang, "$d_k$（分数没有缩放）", "$d_k$ (scores not scaled)"))
         right.set_title(
             pick(lang, "雅可比矩阵里最大的一项（中位数）", "Largest Jacobian entry (median)")
         )
         right.legend(frameon=False)
     return picture
-
-
-SPREADS: Final = (1.0, 2.0, 5.7, 8.0, 11.3, 22.6)
 
 
 # ---- the softmax, step by step ------------------------------------------------------------------
@@ -395,11 +398,32 @@ def softmax_steps(scaled: ArrayLike, lang: str) -> Picture:
     return picture
 
 
-def weights_compared(rows: Mapping[str, ArrayLike], lang: str, *, title: str) -> Picture:
-    """Two or three rows of weights as bars beside each other, with their numbers.
+def with_and_without_scaling(unscaled: ArrayLike, scaled: ArrayLike, lang: str) -> Picture:
+    """One row of weights, computed without and with the division by √d_head.
 
-    rows: name -> weights [6]. Figure 7-5 of the article.
+    unscaled [6], scaled [6]. Figure 7-5 of the article.
     """
+    return _weights_compared(
+        {
+            pick(lang, "不缩放", "not scaled"): unscaled,
+            pick(lang, "缩放后", "scaled"): scaled,
+        },
+        lang,
+        pick(lang, "「今天」这一行的权重", "The weights of the row 今天"),
+    )
+
+
+def both_ways_and_causal(weights: ArrayLike, causal: ArrayLike, lang: str) -> Picture:
+    """The weights without a mask and behind a causal one, side by side. [6, 6] each."""
+    panels = [
+        (pick(lang, "两边都看", "looking both ways"), weights),
+        (pick(lang, "只看前文", "looking back only"), causal),
+    ]
+    return heatmaps(panels, "weights", lang, box_row_max=True)
+
+
+def _weights_compared(rows: Mapping[str, ArrayLike], lang: str, title: str) -> Picture:
+    """Two or three rows of weights as bars beside each other, with their numbers."""
     with style():
         picture = Picture(8.4, 3.7, title)
         ax = picture.subplots()

@@ -93,7 +93,7 @@ figures.overview(lang)
 #
 # 虚线框的 RoPE 在小例子里没有：六个词的位置还没有参与计算。到 06 再把它放进来。
 
-# %% [markdown] lang="en" of="75ebe2ab"
+# %% [markdown] lang="en" of="3c61db0b"
 # ### Two ways of counting to four
 #
 # Some say attention has four steps: score, scale, softmax, weigh. Others also say four, and mean: QKV projection, RoPE, masked softmax, out projection.
@@ -215,7 +215,7 @@ assert np.allclose(Q, project(X, W_Q), rtol=0, atol=1e-12)
 #
 # $W_Q$ 恰好是方的，方阵看不出哪边是进，哪边是出。换一个不方的就看出来了：
 
-# %% [markdown] lang="en" of="fa9aa3fb"
+# %% [markdown] lang="en" of="8450a870"
 # Three ways of writing, one number: ${{ by_hand:.3f }}$. Every step goes like this: a loop over the numbers first, then one line of matrices, then the function in `byhand`. Each time an `assert` makes sure that the three agree. If they did not, the cell would end in an error.
 #
 # Formulas on paper count from 1 and Python counts from 0: $Q_{西安,1}$ is `Q[西安, 0]`.
@@ -258,7 +258,7 @@ except ValueError as error:
 #
 # `S` 表示长度时写在形状里，$S$ 表示分数时写在公式里。
 
-# %% [markdown] lang="en" of="3f859928"
+# %% [markdown] lang="en" of="00ca184b"
 # ## Words
 #
 # One word for one thing. The first two are the easiest to mix up: a score comes **before** the softmax and may be negative; a weight comes **after** it, and the weights of a row sum to 1.
@@ -337,7 +337,7 @@ environment.SliderCheck(lang)
 #
 # 下一本：[01 打分和缩放](01_scores_and_scaling.ipynb)
 
-# %% [markdown] lang="en" of="30ca0c3e"
+# %% [markdown] lang="en" of="cbcc6867"
 # ## Three questions
 #
 # **1.** Which of the four steps of the formula makes a row sum to 1?
