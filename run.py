@@ -67,17 +67,18 @@ def setup() -> None:
                 "Python could not make a virtual environment. On Debian and Ubuntu:\n"
                 "  sudo apt install python3-venv"
             )
-        run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+        quiet = ["--quiet", "--disable-pip-version-check"]
+        run(PYTHON, "-m", "pip", "install", *quiet, *wanted)
     # JupyterLab's question whether to fetch news needs a network and says nothing about attention.
     settings = VENV / "share" / "jupyter" / "lab" / "settings"
     settings.mkdir(parents=True, exist_ok=True)
-    quiet = {
+    no_news = {
         "@jupyterlab/apputils-extension:notification": {
             "fetchNews": "false",
             "checkForUpdates": False,
         }
     }
-    (settings / "overrides.json").write_text(json.dumps(quiet), encoding="utf-8")
+    (settings / "overrides.json").write_text(json.dumps(no_news), encoding="utf-8")
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
 
@@ -115,7 +116,9 @@ def tidy() -> None:
 
 
 def baseline() -> None:
-    run(PYTHON, "-m", "pytest", "tests/test_figures.py", "--mpl-generate-path=tests/baseline")
+    looks = "tests/test_figures.py::test_looks_as_before"
+    quiet = "--override-ini=addopts="  # without --mpl, which would compare instead
+    run(PYTHON, "-m", "pytest", looks, quiet, "--mpl-generate-path=tests/baseline")
 
 
 def clean() -> None:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from authoring import build, source
+from authoring import build, pictures, source
 
 
 def main() -> int:
@@ -36,6 +36,8 @@ def main() -> int:
         sources = [source.path_of(name) for name in chosen.names or known]
         work = build.write if chosen.command == "build" else build.stale
         faults = build.for_each(work, sources)
+        if chosen.command == "build" and not chosen.names:
+            pictures.write()
     except source.Fault as only:
         faults = [only]
     for fault in faults:

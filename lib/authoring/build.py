@@ -212,9 +212,13 @@ def without_images(text: str) -> Any:
 def stale(source: Path, lang: str, notebooks: Path = NOTEBOOKS) -> Fault | None:
     """What is wrong with an edition on disk, or None when it is what its source builds."""
     try:
-        built = build(source, lang)
+        return difference(build(source, lang), source, lang, notebooks)
     except Fault as fault:
         return fault
+
+
+def difference(built: str, source: Path, lang: str, notebooks: Path = NOTEBOOKS) -> Fault | None:
+    """Where the edition on disk is not the text that was built, image bytes aside."""
     path = edition_path(source.stem, lang, notebooks)
     shown = f"{lang}/{path.name}"
     if not path.exists():

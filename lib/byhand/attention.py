@@ -126,8 +126,8 @@ def softmax(x: ArrayLike, axis: int = -1) -> Array:
         )
     _refuse_masked_rows(x, axis)
     exps = np.exp(x - x.max(axis=axis, keepdims=True))  # the largest becomes e^0 = 1
-    total: Array = exps.sum(axis=axis, keepdims=True)
-    return exps / total
+    weights: Array = exps / exps.sum(axis=axis, keepdims=True)
+    return weights
 
 
 def _refuse_masked_rows(x: Array, axis: int) -> None:

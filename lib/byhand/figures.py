@@ -16,6 +16,8 @@ from typing import Any, Final
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
@@ -70,7 +72,6 @@ def style() -> Iterator[None]:
             "xtick.color": INK,
             "ytick.color": INK,
             "figure.facecolor": "white",
-            "savefig.facecolor": "white",
         }
     ):
         yield
@@ -82,16 +83,22 @@ class Picture(Figure):
     def __init__(self, width: float, height: float, title: str) -> None:
         """`width` and `height` in inches."""
         super().__init__(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(self)  # the canvas that draws pixels, whatever backend is set
         self.says: list[str] = [title]
 
     def __repr__(self) -> str:
         return "\n".join(self.says)
 
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw in the house style: tick labels are made only now, and need the font."""
+        with style():
+            super().draw(renderer)
+
     def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
         width, height = (round(inches * PIXELS_PER_INCH) for inches in self.get_size_inches())
         drawn, stored = BytesIO(), BytesIO()
-        with style():
-            self.savefig(drawn, format="png", dpi=PIXELS_PER_INCH * SHARPNESS)
+        quick = {"compress_level": 1}
+        self.savefig(drawn, format="png", dpi=PIXELS_PER_INCH * SHARPNESS, pil_kwargs=quick)
         # A palette of 256 is enough for flat colours and a third of the size.
         Image.open(drawn).convert("RGB").quantize(256).save(stored, format="png", optimize=True)
         return stored.getvalue(), {"width": width, "height": height, "alt": repr(self)}

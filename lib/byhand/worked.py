@@ -139,9 +139,9 @@ def weight(scaled: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) ->
     scaled = _matrix("scaled", scaled, infinite=True)
     i, j = index("i", i, scaled.shape[0]), index("j", j, scaled.shape[1])
     row = scaled[i]
+    weights = softmax(row)
     top = float(row.max())
     exps = np.exp(row - top)
-    weights = softmax(row)
     powers = [
         rf"e^{{{_infinite(x)} - {_factor(top, 2)}}}" if np.isfinite(x) else r"e^{-\infty}"
         for x in row

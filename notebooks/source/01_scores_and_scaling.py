@@ -105,6 +105,7 @@ scores = Q @ K.T  # [6, 4] @ [4, 6] -> [6, 6]; rows are queries, columns are key
 assert np.allclose(scores_loop, scores, rtol=0, atol=1e-12)
 assert np.allclose(score(Q, K), scores, rtol=0, atol=1e-12)
 
+print(show.rows(scores, 2))
 assert reproduces("scores.xian", scores[西安])  # the article prints the same row
 
 # %% [markdown] lang="zh"

@@ -443,7 +443,7 @@ assert softmax(big + [0, -np.inf])[0, 1] == 0
 # %% [markdown] lang="en" of="b0ab5b0a"
 # The masked key takes everything.
 #
-# **A whole row is masked**, as with padding. Adding $-10^5$ to every score subtracts one number from all of them, and we have just seen that this changes nothing:
+# **A whole row is masked**, as with padding. Adding $-10^5$ to every score subtracts one number from all of them, and as seen above this changes nothing:
 
 # %%
 print(show.row(softmax(row - 1e5)), "  all masked with −1e5")

@@ -1,0 +1,329 @@
+"""Each fault planted in a source or an edition stops the build, with one line that says where."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from authoring import build, guard
+from authoring.source import Fault, accept, fingerprint, read
+
+HEAD = '# %%\nlang = "zh"\n\n\n'
+
+
+def pair(zh: str, en: str, of: str | None = None) -> str:
+    """Two paragraphs that belong together."""
+    stamp = fingerprint(zh) if of is None else of
+    marked = f' of="{stamp}"' if stamp else ""
+    return f'# %% [markdown] lang="zh"\n# {zh}\n\n# %% [markdown] lang="en"{marked}\n# {en}\n\n'
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> "Writer":
+    return Writer(tmp_path / "99_test.py")
+
+
+class Writer:
+    """write(text) puts text into the one source of a test, whatever was there before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, *parts: str) -> Path:
+        self.path.write_text("".join(parts), encoding="utf-8")
+        return self.path
+
+
+# ---- what is seen without running anything --------------------------------------------------------
+
+STATIC = {
+    "zh without en": (
+        '# %% [markdown] lang="zh"\n# 一\n\n# %%\nx = 1\n',
+        r"99_test\.py:5: a zh paragraph without its en twin",
+    ),
+    "zh at the end": (
+        '# %% [markdown] lang="zh"\n# 一\n',
+        r"99_test\.py:5: a zh paragraph without its en twin",
+    ),
+    "zh after zh": (
+        '# %% [markdown] lang="zh"\n# 一\n\n' + pair("二", "two"),
+        r"99_test\.py:5: a zh paragraph without its en twin",
+    ),
+    "en without zh": (
+        '# %% [markdown] lang="en"\n# one\n',
+        r"99_test\.py:5: an en paragraph without its zh twin",
+    ),
+    "no language": ("# %% [markdown]\n# one\n", r'99_test\.py:5: a paragraph needs lang="zh"'),
+    "zh changed after en": (
+        pair("改过的话", "the old words", of=fingerprint("原来的话")),
+        r"99_test\.py:5: this zh paragraph was changed after its en twin on line 8",
+    ),
+    "never compared": (pair("一", "one", of=""), r"99_test\.py:5: .* has not been compared"),
+    "decimal in zh": (
+        pair("和是 3.8555。", "The sum."),
+        r"99_test\.py:5: a typed number in prose: … 和是 3\.8555",
+    ),
+    "decimal in en": (
+        pair("和。", "The sum is 3.8555."),
+        r"99_test\.py:8: a typed number in prose: … .* 3\.8",
+    ),
+    "decimal in a formula": (pair("$x = 0.5$", "$x$"), r"99_test\.py:5: a typed number in prose"),
+    "decimal without zero": (pair("约 .5", "half"), r"99_test\.py:5: a typed number in prose"),
+    "full-width decimal": (pair("约 0．5", "half"), r"99_test\.py:5: a typed number in prose"),
+    "percentage": (pair("占 26%", "a quarter"), r"99_test\.py:5: a typed number in prose"),
+    "percentage in a formula": (pair("占", r"$26\%$"), r"99_test\.py:8: a typed number in prose"),
+    "decimal in a comment": ("# %%\nx = 1  # gives 0.26\n", r"99_test\.py:6: .* in a comment"),
+    "decimal in a string": ('# %%\nprint("0.26")\n', r"99_test\.py:6: a typed number in a string"),
+    "decimal in an f-string": (
+        '# %%\nx = 1\nprint(f"{x:.2f} is 0.26")\n',
+        r"99_test\.py:7: a typed number in a string",
+    ),
+    "an expression that is a number": (
+        pair("{{ 0.26 }}", "{{ 0.26 }}"),
+        r"99_test\.py:5: \{\{ 0\.26 \}\} computes nothing",
+    ),
+    "three braces": (
+        pair(r"\text{{{ x }}}", "x"),
+        r"99_test\.py:5: put a space between",
+    ),
+    "code that is no Python": ("# %%\nx = (\n", r"99_test\.py:6: "),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), STATIC.values(), ids=STATIC.keys())
+def test_a_fault_in_a_source_is_one_line_that_says_where(
+    text: str, says: str, write: Writer
+) -> None:
+    path = write(HEAD, text) if not text.startswith("# no head") else write(text)
+    with pytest.raises(Fault) as caught:
+        read(path)
+    assert re.match(says, str(caught.value)), caught.value
+    assert "\n" not in str(caught.value)
+
+
+def test_text_before_the_first_cell_is_refused(write: Writer) -> None:
+    with pytest.raises(Fault, match="99_test.py:1: text before the first cell"):
+        read(write("x = 1\n\n", HEAD))
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Qwen2.5-7B",  # a name in quoted.toml
+        "和是 {{ total:.4f }}，占 {{ 1 / total:.1%}}。",
+        "[论文](https://arxiv.org/abs/1706.03762)",
+        "4 × 4、第 2 步、3584 = 28 × 128、1e6",
+    ],
+)
+def test_what_prose_may_say(prose: str, write: Writer) -> None:
+    (_, cell) = read(write(HEAD, pair(prose, prose)))
+    assert cell.zh == cell.en == prose  # type: ignore[union-attr]
+
+
+def test_accepting_a_translation_stamps_that_pair_only(write: Writer) -> None:
+    path = write(
+        HEAD,
+        pair("一", "one", of="00000000"),
+        pair("二", "two", of="00000000"),
+        pair("三", "x", ""),
+    )
+    stamped, waiting = accept(path, [5])
+    assert stamped == [8, 20]  # the one named, and the one that had none yet
+    assert waiting == [14]
+    assert f'of="{fingerprint("一")}"' in path.read_text(encoding="utf-8")
+    with pytest.raises(Fault, match="99_test.py:11: this zh paragraph was changed"):
+        read(path)
+    assert accept(path, [], everything=True) == ([14], [])
+    assert len(read(path)) == 4
+    with pytest.raises(Fault, match="99_test.py:6: no paragraph begins"):
+        accept(path, [6])
+
+
+def test_spaces_do_not_count_as_a_change() -> None:
+    assert fingerprint("一  二\n三") == fingerprint("一 二 三") != fingerprint("一二三")
+
+
+# ---- what is seen when it runs --------------------------------------------------------------------
+
+RUNNING = {
+    "a cell that raises": ("# %%\n1 / 0\n", r"99_test\.py:5: the cell ends in ZeroDivisionError"),
+    "a failing assert": (
+        "# %%\nassert 1 == 2, 'not equal'\n",
+        r"99_test\.py:5: the cell ends in AssertionError: not equal",
+    ),
+    "a warning": (
+        "# %%\nimport warnings\nwarnings.warn('old')\n",
+        r"99_test\.py:5: the cell writes to stderr: .*old",
+    ),
+    "an expression that raises": (
+        pair("{{ missing }}", "{{ missing }}"),
+        r"99_test\.py:5: \{\{ missing \}\} raises NameError",
+    ),
+    "an expression in en only that raises": (
+        pair("话", "{{ missing }}"),
+        r"99_test\.py:8: \{\{ missing \}\} raises NameError",
+    ),
+    "an expression that is no Python": (
+        pair("{{ 1 + }}", "x"),
+        r"99_test\.py:5: \{\{ 1 \+ \}\} is not Python",
+    ),
+    "minus zero in prose": (
+        pair("{{ -1e-9:.3f }}".replace("-1e-9", "lang and -1e-9"), "x"),
+        r"99_test\.py:5: .* reads -0\.000",
+    ),
+    "minus zero in an output": (
+        "# %%\nprint(f'{-1e-9:.2f}')\n",
+        r"99_test\.py:5: the cell prints -0\.00",
+    ),
+    "a bare NumPy scalar": (
+        "# %%\nimport numpy as np\nnp.float64(1)\n",
+        r"99_test\.py:5: the cell prints np\.float64\(",
+    ),
+    "the languages name different numbers": (
+        pair("{{ 1 + 1 }}", "{{ 1 + 2 }}"),
+        r"99_test\.py:8: only one of the two paragraphs says 2, 3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), RUNNING.values(), ids=RUNNING.keys())
+def test_a_fault_at_run_time_is_one_line_that_says_where(
+    text: str, says: str, write: Writer
+) -> None:
+    with pytest.raises(Fault) as caught:
+        build.build(write(HEAD, text), "zh")
+    assert re.match(says, str(caught.value)), caught.value
+    assert "\n" not in str(caught.value)
+
+
+def test_a_source_says_once_which_language_it_is(write: Writer) -> None:
+    with pytest.raises(Fault, match="one code cell must hold the line"):
+        build.build(write("# %%\nx = 1\n"), "zh")
+
+
+GOOD = (
+    HEAD
+    + pair("数是 {{ 3 / 8:.3f }}。", "The number is {{ 3 / 8:.3f }}.")
+    + '# %% tags=["hide-input"]\nprint(lang)\n\n# %%\n'
+    + "from byhand import figures, toy\nX = toy.load().X\n"
+    + "figures.heatmap(X @ X.T, 'scores', lang, title='x')\n"
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def editions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A good source and the folder its editions were written to."""
+    folder = tmp_path_factory.mktemp("editions")
+    source = Writer(folder / "99_test.py")(GOOD)
+    for lang in ("zh", "en"):
+        assert build.write(source, lang, folder) is None
+    return source, folder
+
+
+def test_one_source_gives_two_editions(editions: tuple[Path, Path]) -> None:
+    _, folder = editions
+    zh, en = (nbformat.read(folder / lang / "99_test.ipynb", as_version=4) for lang in ("zh", "en"))
+    assert zh.cells[1].source == "数是 0.375。"
+    assert en.cells[1].source == "The number is 0.375."
+    assert [c.id for c in zh.cells] == [c.id for c in en.cells]
+    assert zh.cells[0].source == 'lang = "zh"' and en.cells[0].source == 'lang = "en"'
+    assert zh.cells[2].outputs[0].text == "zh\n" and en.cells[2].outputs[0].text == "en\n"
+    assert zh.cells[2].metadata == {"tags": ["hide-input"]}
+    assert [c.execution_count for c in zh.cells if c.cell_type == "code"] == [1, 2, 3]
+    assert "version" not in zh.metadata.language_info
+    assert not list(guard.faults(folder / "zh" / "99_test.ipynb"))
+    assert not list(guard.faults(folder / "en" / "99_test.ipynb"))
+
+
+def test_a_second_build_gives_the_same_bytes(editions: tuple[Path, Path]) -> None:
+    source, folder = editions
+    first = (folder / "zh" / "99_test.ipynb").read_bytes()
+    assert build.build(source, "zh").encode() == first
+    assert build.stale(source, "en", folder) is None
+
+
+def test_an_edition_edited_by_hand_is_stale(editions: tuple[Path, Path]) -> None:
+    source, folder = editions
+    path = folder / "zh" / "99_test.ipynb"
+    original = path.read_text(encoding="utf-8")
+
+    def says(text: str) -> str:
+        path.write_text(text, encoding="utf-8")
+        return str(build.difference(original, source, "zh", folder))
+
+    assert says(original) == "None"
+    assert says(original.replace("0.375", "0.376")).startswith("99_test.py:5: cell 2 of zh/")
+    assert says(original.replace('"zh\\n"', '"en\\n"')).startswith("99_test.py:11: cell 3 of zh/")
+    notebook = nbformat.reads(original, as_version=4)
+    png = notebook.cells[3].outputs[0]["data"]["image/png"]
+    assert says(original.replace(png[:40], "A" * 40)) == "None"  # image bytes may differ
+    notebook.cells.append(nbformat.v4.new_markdown_cell("more", id="more"))
+    assert "has cells or metadata that this does not build" in says(nbformat.writes(notebook))
+    assert "is not a notebook" in says("{}")
+    path.unlink()
+    assert "has not been built" in str(build.difference(original, source, "zh", folder))
+    path.write_text(original, encoding="utf-8")
+
+
+# ---- the guard ------------------------------------------------------------------------------------
+
+
+def _executed() -> nbformat.NotebookNode:
+    notebook: nbformat.NotebookNode = nbformat.v4.new_notebook()
+    for n in (1, 2, 3):
+        cell = nbformat.v4.new_code_cell(f"print({n})", execution_count=n)
+        cell.outputs = [nbformat.v4.new_output("stream", text=f"{n}\n")]
+        notebook.cells.append(cell)
+    return notebook
+
+
+def _guarded(notebook: nbformat.NotebookNode, tmp_path: Path) -> list[str]:
+    nbformat.write(notebook, tmp_path / "x.ipynb")
+    return list(guard.faults(tmp_path / "x.ipynb"))
+
+
+def test_an_executed_notebook_passes(tmp_path: Path) -> None:
+    assert _guarded(_executed(), tmp_path) == []
+
+
+def test_a_stripped_notebook_fails(tmp_path: Path) -> None:
+    notebook = _executed()
+    for cell in notebook.cells:
+        cell.outputs, cell.execution_count = [], None
+    found = _guarded(notebook, tmp_path)
+    assert len(found) == 4
+    assert found[-1].endswith("no output at all")
+
+
+def test_a_notebook_run_in_part_fails(tmp_path: Path) -> None:
+    notebook = _executed()
+    notebook.cells[1].outputs, notebook.cells[1].execution_count = [], None
+    assert len(_guarded(notebook, tmp_path)) == 1
+
+
+def test_a_notebook_run_out_of_order_fails(tmp_path: Path) -> None:
+    notebook = _executed()
+    notebook.cells[0], notebook.cells[1] = notebook.cells[1], notebook.cells[0]
+    assert len(_guarded(notebook, tmp_path)) == 2
+
+
+@pytest.mark.parametrize("mark", guard.SKIP_MARKS)
+def test_a_cell_excused_from_the_run_fails(mark: str, tmp_path: Path) -> None:
+    notebook = _executed()
+    notebook.cells[1].metadata["tags"] = [mark]
+    assert _guarded(notebook, tmp_path) == [
+        f"{tmp_path.name}/x.ipynb: code cell 2 is marked {mark}"
+    ]
+    notebook = _executed()
+    notebook.cells[1].source = f"# {mark.upper().replace('-', '_')}\nprint(2)"
+    assert len(_guarded(notebook, tmp_path)) == 1
+
+
+def test_errors_and_stderr_fail(tmp_path: Path) -> None:
+    notebook = _executed()
+    notebook.cells[0].outputs = [nbformat.v4.new_output("stream", name="stderr", text="oh")]
+    notebook.cells[1].outputs = [
+        nbformat.v4.new_output("error", ename="ValueError", evalue="", traceback=[])
+    ]
+    assert len(_guarded(notebook, tmp_path)) == 2

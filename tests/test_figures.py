@@ -1,0 +1,313 @@
+"""Figures: the texts and values on the axes, glyphs, and image baselines with a tolerance."""
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from fontTools.ttLib import TTFont
+from matplotlib.font_manager import fontManager
+from matplotlib.text import Text
+
+import byhand
+from byhand import data, figures, toy
+from byhand.checks import Array
+from byhand.figures import Picture
+from byhand.words import EDITIONS
+
+# Root mean square of the pixel differences, of 255: fonts are rasterised a little differently from
+# system to system. A box on another cell or a digit that changed gives more than this; see the test.
+TOLERANCE = 6
+BASELINE_DPI = 60
+
+T = toy.load()
+SCORES = byhand.score(T.X @ T.W_Q, T.X @ T.W_K)
+SCALED = byhand.scale(SCORES, 4)
+WEIGHTS = byhand.softmax(SCALED)
+CAUSAL = byhand.softmax(byhand.apply_mask(SCALED, byhand.causal_mask(6)))
+WIDTHS = (1, 4, 16, 64, 128, 512)
+RNG = np.random.default_rng(5)
+DOTS = RNG.standard_normal(4000)
+SAMPLES = {d: DOTS * np.sqrt(d) for d in (4, 64, 128, 512)}
+SLOPES = {6: np.geomspace(0.2, 1e-5, 6), 64: np.geomspace(0.1, 1e-3, 6)}
+
+FIGURES: dict[str, Callable[[str], Picture]] = {
+    "scores": lambda lang: figures.heatmap(SCORES, "scores", lang, title="$Q K^T$ 分数"),
+    "masked": lambda lang: figures.heatmap(
+        byhand.apply_mask(SCALED, byhand.causal_mask(6)), "scaled", lang, title="M"
+    ),
+    "weights": lambda lang: figures.heatmap(WEIGHTS, "weights", lang, title="A", box_row_max=True),
+    "causal": lambda lang: figures.both_ways_and_causal(WEIGHTS, CAUSAL, lang),
+    "who_looks": lambda lang: figures.who_looks(WEIGHTS, lang),
+    "spread": lambda lang: figures.dot_product_spread(SAMPLES, lang),
+    "saturation": lambda lang: figures.saturation(SCALED[1], (1, 5, 15), WIDTHS, SLOPES, lang),
+    "softmax_steps": lambda lang: figures.softmax_steps(SCALED[1], lang),
+    "scaling": lambda lang: figures.with_and_without_scaling(
+        byhand.softmax(SCORES)[0], WEIGHTS[0], lang
+    ),
+    "overview": lambda lang: figures.overview(lang),
+}
+EVERY = [(name, lang) for name in FIGURES for lang in EDITIONS]
+
+
+class Listener(logging.Handler):
+    """Keeps what matplotlib says about glyphs: some of it is a log record and no warning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(record.getMessage())
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """Every warning, and every record on matplotlib's logger, while something is drawn."""
+    handler, logger = Listener(), logging.getLogger("matplotlib")
+    logger.addHandler(handler)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield handler.heard
+        handler.heard += [str(w.message) for w in caught]
+    logger.removeHandler(handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bare_machine() -> Iterator[None]:
+    """matplotlib as on a machine that has no fonts but those matplotlib brings, and ours."""
+    own = Path(mpl.get_data_path())
+    bundled = data.path(figures.FONT_FILE)
+    figures.font_family()
+    kept = [
+        f for f in fontManager.ttflist if own in Path(f.fname).parents or Path(f.fname) == bundled
+    ]
+    forget = fontManager._findfont_cached.cache_clear  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fontManager, "ttflist", kept)
+        forget()
+        yield
+    forget()
+
+
+class Drawn(NamedTuple):
+    picture: Picture
+    png: bytes
+    metadata: dict[str, Any]
+    heard: list[str]
+
+
+@cache
+def drawn(name: str, lang: str) -> Drawn:
+    """A figure as a notebook shows it, drawn once, and what matplotlib said meanwhile."""
+    with listening() as heard:
+        picture = FIGURES[name](lang)
+        png, metadata = picture._repr_png_()
+    return Drawn(picture, png, metadata, heard)
+
+
+def texts(name: str, lang: str) -> list[str]:
+    """Every text that is drawn, tick labels included."""
+    found = drawn(name, lang).picture.findobj(Text)
+    return [t.get_text() for t in found if isinstance(t, Text) and t.get_visible()]
+
+
+@pytest.mark.parametrize(("name", "lang"), EVERY)
+@pytest.mark.mpl_image_compare(
+    tolerance=TOLERANCE, style="default", savefig_kwargs={"dpi": BASELINE_DPI}
+)
+def test_looks_as_before(name: str, lang: str) -> Picture:
+    return FIGURES[name](lang)
+
+
+# ---- texts and values -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lang", EDITIONS)
+def test_a_heat_map_writes_every_number_in_its_cell(lang: str) -> None:
+    picture = FIGURES["weights"](lang)
+    (ax,) = picture.axes
+    cells = {t.get_position(): t.get_text() for t in ax.texts}
+    assert cells == {(j, i): f"{WEIGHTS[i, j]:.3f}" for i, j in np.ndindex(6, 6)}
+    np.testing.assert_array_equal(ax.images[0].get_array(), WEIGHTS)
+
+
+def test_the_boxes_lie_on_the_row_maxima() -> None:
+    (ax,) = FIGURES["weights"]("zh").axes
+    boxes = {(round(b.get_x() + 0.46), round(b.get_y() + 0.46)) for b in ax.patches}  # type: ignore[attr-defined]
+    assert boxes == {(int(row.argmax()), i) for i, row in enumerate(WEIGHTS)}
+
+
+@pytest.mark.parametrize(
+    ("lang", "rows", "columns"),
+    [("zh", "查询（行）", "键（列）"), ("en", "queries (rows)", "keys (columns)")],
+)
+def test_rows_are_queries_and_columns_are_keys(lang: str, rows: str, columns: str) -> None:
+    (ax,) = FIGURES["scores"](lang).axes
+    assert (ax.get_ylabel(), ax.get_xlabel()) == (rows, columns)
+    below = [label.get_text().split("\n")[0] for label in ax.get_xticklabels()]
+    beside = [label.get_text().split("\n")[0] for label in ax.get_yticklabels()]
+    assert below == beside == list(toy.TOKENS)
+
+
+def test_a_masked_score_and_a_masked_weight_are_told_from_small_ones() -> None:
+    (ax,) = FIGURES["masked"]("zh").axes
+    cells = {t.get_position(): t.get_text() for t in ax.texts}
+    assert {cells[j, i] for i, j in np.ndindex(6, 6) if j > i} == {"−∞"}
+    causal = FIGURES["causal"]("zh").axes[1]
+    cells = {t.get_position(): t.get_text() for t in causal.texts}
+    assert {cells[j, i] for i, j in np.ndindex(6, 6) if j > i} == {"0"}
+    assert cells[0, 1] == "0.618"
+
+
+def test_the_softmax_figure_holds_the_published_row() -> None:
+    shown = texts("softmax_steps", "zh")
+    for value in toy.published("exp.xian").values:
+        assert f"{value:.4f}" in shown
+    for value in toy.published("weights").values[1]:
+        assert f"{value:.3f}" in shown
+    assert "Σ = 3.8555" in shown
+
+
+def test_bars_are_as_high_as_the_weights() -> None:
+    (ax,) = FIGURES["scaling"]("en").axes
+    heights = [bar.get_height() for bar in ax.patches]  # type: ignore[attr-defined]
+    expected = np.concatenate([byhand.softmax(SCORES)[0], WEIGHTS[0]])
+    np.testing.assert_allclose(heights, expected, rtol=0, atol=1e-12)
+    assert {"0.734", "0.457"} <= {t.get_text() for t in ax.texts}
+
+
+def test_lines_are_as_wide_as_the_weights() -> None:
+    (ax,) = FIGURES["who_looks"]("en").axes
+    for line in ax.lines:
+        i, j = (int(x) for x in np.asarray(line.get_xdata()))
+        assert line.get_linewidth() == pytest.approx(14 * WEIGHTS[i, j])
+
+
+def test_the_histograms_say_their_spread() -> None:
+    shown = texts("spread", "en")
+    assert f"$d_k$ = 512, σ = {SAMPLES[512].std():.1f}" in shown
+    assert f"$d_k$ = 512, σ = {DOTS.std():.2f}" in shown
+
+
+def test_the_map_shows_both_ways_of_counting_four() -> None:
+    for lang in EDITIONS:
+        shown = texts("overview", lang)
+        assert [sum(t.startswith(n) for t in shown) for n in "①②③④"] == [2, 2, 2, 2]
+        assert {"01", "02", "03", "04", "06"} <= set(shown)
+
+
+@pytest.mark.parametrize(("name", "lang"), EVERY)
+def test_its_words_are_stored_beside_the_image(name: str, lang: str) -> None:
+    picture, png, metadata, _ = drawn(name, lang)
+    assert png.startswith(b"\x89PNG")
+    assert metadata["alt"] == repr(picture) == "\n".join(picture.says)
+    width, height = np.frombuffer(png[16:24], dtype=">u4").astype(int)
+    assert abs(width - 2 * metadata["width"]) <= 2
+    assert abs(height - 2 * metadata["height"]) <= 2
+
+
+def test_another_number_gives_other_words() -> None:
+    other = WEIGHTS.copy()
+    other[2, 3] += 0.001
+    a = figures.heatmap(WEIGHTS, "weights", "zh", title="A")
+    b = figures.heatmap(other, "weights", "zh", title="A")
+    assert repr(a) != repr(b)
+
+
+def test_two_drawings_give_the_same_bytes() -> None:
+    assert FIGURES["softmax_steps"]("zh")._repr_png_()[0] == drawn("softmax_steps", "zh").png
+
+
+@pytest.mark.parametrize(("name", "lang"), [e for e in EVERY if e[1] == "en"])
+def test_the_english_edition_has_no_chinese_but_the_tokens(name: str, lang: str) -> None:
+    known = "".join(toy.TOKENS) + "分数"  # "分数" is in a title this test file made
+    for text in texts(name, lang):
+        assert not set(re.findall(r"[\u3000-\u9fff\uff00-\uffef]", text)) - set(known), text
+
+
+# ---- glyphs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "lang"), EVERY)
+def test_no_glyph_is_missing_on_a_machine_without_fonts(name: str, lang: str) -> None:
+    assert drawn(name, lang).heard == []
+
+
+def _drawn_text(text: str) -> list[str]:
+    with listening() as heard:
+        with figures.style():
+            picture = Picture(3, 2, "x")
+            picture.suptitle(text)
+        picture.canvas.draw()
+    return heard
+
+
+def test_chinese_beside_mathematics_and_a_minus_sign() -> None:
+    assert _drawn_text("注意力 $A = QK^T/\\sqrt{d}$ −0.40") == []
+
+
+@pytest.mark.parametrize("text", ["西安", "西安 $x^2$"])
+def test_a_missing_glyph_would_be_heard(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "font_family", lambda: "DejaVu Sans")
+    assert any("glyph" in line.lower() for line in _drawn_text(text))
+
+
+def test_the_font_holds_every_character_of_the_project() -> None:
+    font = TTFont(data.path(figures.FONT_FILE))
+    glyphs = set(font.getBestCmap())
+    root = data.folder().parent
+    wanted = set()
+    for pattern in ("lib/byhand/*.py", "notebooks/source/*.py", "data/*.json"):
+        for path in root.glob(pattern):
+            wanted |= {c for c in path.read_text(encoding="utf-8") if "\u3000" <= c <= "\uffef"}
+    assert len(wanted) > 300
+    assert {c for c in wanted if ord(c) not in glyphs} == set()
+    assert 0x2212 in glyphs  # the minus sign
+    level_1 = {
+        bytes([row, cell]).decode("gb2312", "ignore")
+        for row in range(0xB0, 0xD8)
+        for cell in range(0xA1, 0xFF)
+    }
+    assert len(level_1 - {""}) == 3755
+    assert all(ord(c) in glyphs for c in level_1 if c)
+
+
+def test_the_font_is_free_and_carries_its_own_name() -> None:
+    font = TTFont(data.path(figures.FONT_FILE))
+    assert font["name"].getDebugName(1) == figures.font_family() == "ByHand Sans SC"
+    assert "SIL Open Font License" in font["name"].getDebugName(13)
+    licence = data.path("fonts/OFL.txt").read_text(encoding="utf-8")
+    assert "SIL OPEN FONT LICENSE Version 1.1" in licence
+
+
+# ---- what a figure refuses ------------------------------------------------------------------------
+
+
+def _bad(value: float) -> Array:
+    matrix = WEIGHTS.copy()
+    matrix[0, 0] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: figures.heatmap(np.ones((5, 6)), "scores", "zh", title=""), r"not \[5, 6\]"),
+        (lambda: figures.heatmap(WEIGHTS, "colours", "zh", title=""), "kind is one of"),
+        (lambda: figures.heatmap(WEIGHTS, "weights", "fr", title=""), '"zh" or "en"'),
+        (lambda: figures.heatmap(_bad(np.nan), "weights", "zh", title="A"), r"A\[0, 0\] is nan"),
+        (lambda: figures.softmax_steps("a", "zh"), "must hold numbers"),
+        (lambda: figures.who_looks(WEIGHTS[:2], "en"), r"not \[2, 6\]"),
+    ],
+)
+def test_a_mistake_is_named(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        call()
