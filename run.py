@@ -44,10 +44,14 @@ def run(*command: str | Path, env: dict[str, str] | None = None) -> None:
 
 def fingerprint() -> str:
     """Changes when the packages to install, this Python or the place of the checkout change."""
-    digest = hashlib.sha256(f"{sys.version} {ROOT}".encode())
-    for name in ("pyproject.toml", "requirements.txt"):
-        digest.update((ROOT / name).read_bytes())
-    return digest.hexdigest()
+    import tomllib  # here, so that an older Python gets as far as being told that it is too old
+
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = [pyproject["project"], pyproject["build-system"]]
+    text = (
+        f"{sys.version} {ROOT} {wanted} {(ROOT / 'requirements.txt').read_text(encoding='utf-8')}"
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def setup() -> None:

@@ -147,8 +147,7 @@ def test_spaces_do_not_count_as_a_change() -> None:
 # ---- what is seen when it runs --------------------------------------------------------------------
 
 RUNNING = {
-    "a cell that raises": ("# %%\n1 / 0\n", r"99_test\.py:5: the cell ends in ZeroDivisionError"),
-    "a failing assert": (
+    "a cell that raises": (
         "# %%\nassert 1 == 2, 'not equal'\n",
         r"99_test\.py:5: the cell ends in AssertionError: not equal",
     ),
@@ -206,8 +205,8 @@ GOOD = (
     HEAD
     + pair("数是 {{ 3 / 8:.3f }}。", "The number is {{ 3 / 8:.3f }}.")
     + '# %% tags=["hide-input"]\nprint(lang)\n\n# %%\n'
-    + "from byhand import figures, toy\nX = toy.load().X\n"
-    + "figures.heatmap(X @ X.T, 'scores', lang, title='x')\n"
+    + "from IPython.display import Image\n"
+    + "Image(b'\\x89PNG\\r\\n\\x1a\\n' + bytes(16), alt='a picture', format='png')\n"
 )  # fmt: skip
 
 
@@ -257,7 +256,7 @@ def test_an_edition_edited_by_hand_is_stale(editions: tuple[Path, Path]) -> None
     assert says(original.replace('"zh\\n"', '"en\\n"')).startswith("99_test.py:11: cell 3 of zh/")
     notebook = nbformat.reads(original, as_version=4)
     png = notebook.cells[3].outputs[0]["data"]["image/png"]
-    assert says(original.replace(png[:40], "A" * 40)) == "None"  # image bytes may differ
+    assert says(original.replace(png, "AAAA")) == "None"  # image bytes may differ
     notebook.cells.append(nbformat.v4.new_markdown_cell("more", id="more"))
     assert "has cells or metadata that this does not build" in says(nbformat.writes(notebook))
     assert "is not a notebook" in says("{}")

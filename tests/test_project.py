@@ -1,11 +1,13 @@
 """The project as a whole: its package lists agree, its wheel is complete, its README is true."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -96,9 +98,9 @@ def test_the_commands_of_a_readme_exist(readme: str) -> None:
     known = subprocess.run(
         [sys.executable, "run.py", "help"],
         cwd=ROOT, check=True, capture_output=True, encoding="utf-8",
-        env={"PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1"},
+        env={**os.environ, "PYTHONUTF8": "1"},
     ).stdout  # fmt: skip
-    commands = re.findall(r"(?:\bmake|run\.py) (\w+)", text)
+    commands = re.findall(r"(?:^|`)(?:make|python run\.py) (\w+)", text, re.MULTILINE)
     assert {"lab", "test", "notebooks", "check", "accept", "format", "baseline"} <= set(commands)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in set(commands):
@@ -118,15 +120,9 @@ def test_an_unknown_command_is_named() -> None:
 @pytest.mark.parametrize("lang", EDITIONS)
 def test_the_picture_of_a_readme_is_what_the_data_draw(lang: str) -> None:
     stored = imread(pictures.path_of(lang))
-    fresh = imread_bytes(pictures.weights(lang)._repr_png_()[0])
+    fresh = imread(BytesIO(pictures.weights(lang)._repr_png_()[0]))
     assert stored.shape == fresh.shape
     assert np.sqrt(np.mean((255 * (stored - fresh)) ** 2)) < 6  # as for the other figures
-
-
-def imread_bytes(png: bytes) -> np.ndarray:
-    from io import BytesIO
-
-    return imread(BytesIO(png))
 
 
 def test_texts_are_utf8_with_plain_line_ends() -> None:

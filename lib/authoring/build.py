@@ -94,6 +94,7 @@ def _execute(source: Path, notebook: Any, cells: list[Cell], lines: list[int], l
         record_timing=False,
         store_widget_state=False,
         coalesce_streams=True,
+        shutdown_kernel="immediate",  # nothing to save; a graceful end can take seconds
         extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         resources={"metadata": {"path": str(edition_path(source.stem, lang).parent)}},
     )
