@@ -43,8 +43,14 @@ PURPLE: Final = "#CC79A7"
 PIXELS_PER_INCH: Final = 96  # of the picture as a notebook lays it out
 SHARPNESS: Final = 2  # stored pixels to one laid out, for fine screens
 
-_COLOURS: Final = {"scores": "PuOr_r", "scaled": "PuOr_r", "weights": "Blues"}
-_DECIMALS: Final = {"scores": 2, "scaled": 2, "weights": 3}
+_COLOURS: Final = {
+    "scores": "PuOr_r",
+    "scaled": "PuOr_r",
+    "weights": "Blues",
+    "context": "BrBG",
+    "w_o": "PRGn",
+}
+_DECIMALS: Final = {"scores": 2, "scaled": 2, "weights": 3, "context": 3, "w_o": 1}
 
 
 @cache
@@ -130,25 +136,72 @@ def heatmaps(
     *,
     box_row_max: bool = False,
 ) -> Picture:
-    """Several matrices side by side, (title, matrix [6, 6]) each, on one colour scale."""
+    """Several score or weight matrices side by side, (title, matrix [6, 6]) each, on one scale."""
+    arrays = [(title, _square(title, matrix)) for title, matrix in panels]
+    return _matrices(
+        arrays, kind, lang, token_labels(lang), ("queries", "keys"), box_row_max=box_row_max
+    )
+
+
+def vectors(
+    panels: Sequence[tuple[str, ArrayLike]], lang: str, *, box_row_max: bool = False
+) -> Picture:
+    """Vectors of the six tokens, one row each: V, context or output.
+
+    Several panels side by side, (title, matrix [6, d]) each, on one scale.
+    """
+    arrays = [(title, as_array(title, matrix)) for title, matrix in panels]
+    for title, array in arrays:
+        if array.ndim != 2 or len(array) != len(TOKENS):
+            refuse(
+                f"{title} 要有 {len(TOKENS)} 行，每个词一行，给的是 {shape_text(array.shape)}。",
+                f"{title} needs {len(TOKENS)} rows, one a token; it is {shape_text(array.shape)}.",
+            )
+    columns = [str(c + 1) for c in range(arrays[0][1].shape[1])]
+    return _matrices(
+        arrays, "context", lang, columns, ("tokens", "dimensions"), box_row_max=box_row_max
+    )
+
+
+def _matrices(
+    panels: Sequence[tuple[str, Array]],
+    kind: str,
+    lang: str,
+    columns: Sequence[str],
+    axis_words: tuple[str, str],
+    *,
+    box_row_max: bool,
+) -> Picture:
+    """Matrices whose rows are the six tokens, side by side on one colour scale."""
     if kind not in _COLOURS:
         kinds = ", ".join(_COLOURS)
         refuse(
             f"kind 要是 {kinds} 之一，给的是 {kind!r}。", f"kind is one of {kinds}, not {kind!r}."
         )
-    arrays = [_square(title, matrix) for title, matrix in panels]
-    finite = np.concatenate([a[np.isfinite(a)] for a in arrays])
-    top = float(np.abs(finite).max())
-    low = -top if kind != "weights" else 0.0
+    width = 0.9 * len(columns)
     with style():
-        picture = Picture(5.4 * len(panels) + 0.5, 4.7, word(kind, lang))
+        picture = Picture(width * len(panels) + 0.5, 4.7, word(kind, lang))
         axes = picture.subplots(1, len(panels), squeeze=False)[0]
-        for n, (ax, (title, _), array) in enumerate(zip(axes, panels, arrays, strict=True)):
-            _draw_matrix(ax, array, kind, lang, (low, top), box_row_max, rows_named=n == 0)
+        limits = _limits([array for _, array in panels], kind)
+        for n, (ax, (title, array)) in enumerate(zip(axes, panels, strict=True)):
+            boxes = array.argmax(axis=1) if box_row_max else None
+            _draw_matrix(ax, array, kind, limits, boxes)
+            ax.set_xticks(range(len(columns)), columns)
+            ax.set_yticks(range(len(TOKENS)), token_labels(lang) if n == 0 else [])
+            ax.set_xlabel(word(axis_words[1], lang))
+            if n == 0:
+                ax.set_ylabel(word(axis_words[0], lang))
             ax.set_title(title)
             picture.says.append(title)
             picture.says += _rows_in_words(array, kind)
     return picture
+
+
+def _limits(arrays: Sequence[Array], kind: str) -> tuple[float, float]:
+    """The ends of the colour scale: from 0 for weights, else even on both sides of 0."""
+    finite = np.concatenate([a[np.isfinite(a)] for a in arrays])
+    top = float(np.abs(finite).max()) or 1.0
+    return (0.0 if kind == "weights" else -top), top
 
 
 def _square(name: str, matrix: ArrayLike) -> Array:
@@ -181,11 +234,10 @@ def _draw_matrix(
     ax: Axes,
     array: Array,
     kind: str,
-    lang: str,
     limits: tuple[float, float],
-    box_row_max: bool,
-    rows_named: bool,
+    boxes: Array | None = None,
 ) -> None:
+    """The numbers of a matrix on its colours; `boxes` [rows] names the column boxed in each row."""
     colours = mpl.colormaps[_COLOURS[kind]]
     shown = np.ma.masked_invalid(array)
     ax.imshow(shown, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
@@ -199,17 +251,11 @@ def _draw_matrix(
             else:
                 ink = QUIET
             ax.text(j, i, _cell(value, kind), ha="center", va="center", color=ink, fontsize=10.5)
-        if box_row_max:
-            j = int(np.argmax(row))
+        if boxes is not None:
+            j = int(boxes[i])
             ax.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, ec=ORANGE, lw=2.2))
-    labels = token_labels(lang)
-    ax.set_xticks(range(len(labels)), labels)
-    ax.set_yticks(range(len(labels)), labels if rows_named else [])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set_xlabel(word("keys", lang))
-    if rows_named:
-        ax.set_ylabel(word("queries", lang))
 
 
 def who_looks(weights: ArrayLike, lang: str) -> Picture:

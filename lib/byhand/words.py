@@ -18,8 +18,9 @@ WORDS: Final = {
     "scaled": ("缩放后的分数", "scaled scores"),
     "weights": ("权重", "weights"),
     "context": ("上下文向量", "context"),
-    "exponentials": ("指数", "exponentials"),
-    "sum": ("和", "sum"),
+    "tokens": ("词（行）", "tokens (rows)"),
+    "dimensions": ("维", "dimension"),
+    "w_o": ("输出投影", "output projection"),
 }
 
 
