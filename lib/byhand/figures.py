@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from byhand.attention import softmax
-from byhand.checks import Array, as_array, refuse, shape_text
+from byhand.checks import Array, as_array, index, refuse, shape_text
 from byhand.data import path
 from byhand.toy import TOKENS
 from byhand.words import pick, token_labels, word
@@ -230,6 +231,12 @@ def _rows_in_words(array: Array, kind: str) -> list[str]:
     ]
 
 
+def _ink_on(colour: Any) -> str:
+    """White or near-black, whichever can be read on that colour."""
+    red, green, blue = to_rgb(colour)
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else INK
+
+
 def _draw_matrix(
     ax: Axes,
     array: Array,
@@ -245,9 +252,7 @@ def _draw_matrix(
     for i, row in enumerate(array):
         for j, value in enumerate(row):
             if np.isfinite(value) and _cell(value, kind) != "0":
-                red, green, blue, _ = colours(float(share[i, j]))
-                dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
-                ink = "white" if dark else INK
+                ink = _ink_on(colours(float(share[i, j])))
             else:
                 ink = QUIET
             ax.text(j, i, _cell(value, kind), ha="center", va="center", color=ink, fontsize=10.5)
@@ -493,6 +498,55 @@ def _weights_compared(rows: Mapping[str, ArrayLike], lang: str, title: str) -> P
         ax.set_ylabel(word("weights", lang))
         ax.set_ylim(0, 1.12 * max(float(np.max(as_array("w", v, ndim=1))) for v in rows.values()))
         ax.legend(frameon=False)
+        ax.set_title(title)
+    return picture
+
+
+# ---- weighted values ----------------------------------------------------------------------------
+
+# One colour a token, the same in every figure that tells the tokens apart by colour.
+_TOKEN_TINTS: Final = (SKY, ORANGE, "#999999", YELLOW, BLUE, GREEN)
+
+
+def contributions(weights: ArrayLike, v: ArrayLike, token: int, lang: str) -> Picture:
+    """What each token contributes to one context vector: stacked bars that sum to the vector.
+
+    weights [6], the row of `token`; v [6, d]. Positive shares grow upwards from 0, negative ones
+    downwards, and the narrow dark bar beside them is the sum. Figure 7-7 of the article.
+    """
+    name = TOKENS[index("token", token, len(TOKENS))]
+    title = pick(lang, f"「{name}」的上下文向量由谁拼成", f"What the context of {name} is made of")
+    row = as_array("weights", weights, ndim=1)
+    values = as_array("v", v)
+    shares = row[:, None] * values  # [6, d]; column sums are the context
+    with style():
+        picture = Picture(8.6, 4.2, title)
+        ax = picture.subplots()
+        at = np.arange(shares.shape[1], dtype=float)
+        above, below = np.zeros(at.size), np.zeros(at.size)
+        for share, weight, key, tint in zip(shares, row, TOKENS, _TOKEN_TINTS, strict=True):
+            bottom = np.where(share >= 0, above, below)
+            label = f"{number(weight, 3)} × {key}"
+            ax.bar(at, share, 0.5, bottom=bottom, color=tint, label=label, ec="white", lw=0.6)
+            for x, part, start in zip(at, share, bottom, strict=True):
+                if abs(part) > 0.06:  # a thinner slice has no room for its number
+                    middle = start + part / 2
+                    ax.text(
+                        x, middle, number(part, 3), ha="center", va="center", fontsize=9,
+                        color=_ink_on(tint),
+                    )  # fmt: skip
+            above += np.maximum(share, 0)
+            below += np.minimum(share, 0)
+            picture.says.append(f"{label}: " + "  ".join(number(x, 3) for x in share))
+        total = shares.sum(axis=0)
+        for x, value in zip(at, total, strict=True):
+            ax.bar(x + 0.33, value, 0.09, color=INK)
+            ax.text(x + 0.4, value, number(value, 3), ha="left", va="center")
+        picture.says.append("Σ: " + "  ".join(number(x, 3) for x in total))
+        ax.axhline(0, color=QUIET, lw=0.8)
+        ax.set_xticks(at, [pick(lang, f"第 {c + 1:.0f} 维", f"dimension {c + 1:.0f}") for c in at])
+        ax.set_xlim(-0.5, at.size - 0.2)
+        ax.legend(frameon=False, fontsize=9.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
         ax.set_title(title)
     return picture
 
