@@ -18,14 +18,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from byhand.attention import softmax
+from byhand.attention import LayerStages, softmax
 from byhand.checks import Array, as_array, index, refuse, shape_text
 from byhand.data import path
 from byhand.toy import TOKENS
@@ -219,8 +219,8 @@ def _square(name: str, matrix: ArrayLike) -> Array:
 def _cell(value: float, kind: str) -> str:
     if np.isneginf(value):
         return "−∞"
-    if kind == "weights" and value == 0:
-        return "0"  # masked, as opposed to a small weight that prints as 0.000
+    if kind in ("weights", "w_o") and value == 0:
+        return "0"  # nothing at all, as opposed to a small number that prints as 0.000
     return number(value, _DECIMALS[kind])
 
 
@@ -548,6 +548,168 @@ def contributions(weights: ArrayLike, v: ArrayLike, token: int, lang: str) -> Pi
         ax.set_xlim(-0.5, at.size - 0.2)
         ax.legend(frameon=False, fontsize=9.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
         ax.set_title(title)
+    return picture
+
+
+# ---- heads and W_O ------------------------------------------------------------------------------
+
+
+def heads_side_by_side(weights: ArrayLike, lang: str) -> Picture:
+    """The weights of each head, the maximum of each row boxed. Figure 7-9 of the article.
+
+    weights [n_heads, 6, 6].
+    """
+    array = as_array("weights", weights, ndim=3)
+    panels = [(pick(lang, f"头 {h + 1}", f"head {h + 1}"), a) for h, a in enumerate(array)]
+    return heatmaps(panels, "weights", lang, box_row_max=True)
+
+
+def heads_flow(stages: LayerStages, token: int, lang: str) -> Picture:
+    """The way of one token through two heads: split, attend, merge, project out, with its numbers.
+
+    `stages` of multi_head_attention on the toy with two heads. Figure 7-8 of the article.
+    """
+    name = TOKENS[index("token", token, len(TOKENS))]
+    n_heads, s, d_head = stages.q.shape
+    tints = (BLUE, GREEN)
+    if n_heads != len(tints):
+        refuse(
+            f"这张图画两个头，给的有 {n_heads} 个。", f"this figure draws two heads, not {n_heads}."
+        )
+    d_model = n_heads * d_head
+
+    def numbers(values: Array) -> str:
+        return "[" + ", ".join(number(x, 3) for x in values) + "]"
+
+    with style():
+        title = pick(lang, f"「{name}」走过两个头", f"{name} through two heads")
+        picture = Picture(11.2, 3.7, title)
+        ax = picture.subplots()
+
+        def box(x: float, y: float, width: float, text: str, tint: str) -> None:
+            ax.add_patch(
+                FancyBboxPatch(
+                    (x, y - 0.36),
+                    width,
+                    0.72,
+                    boxstyle="round,pad=0,rounding_size=0.08",
+                    fc=tint if tint == "#F4F6F8" else to_rgba(tint, 0.13),
+                    ec=INK,
+                    lw=1,
+                )  # fmt: skip
+            )
+            ax.text(x + width / 2, y, text, ha="center", va="center", fontsize=10, linespacing=1.5)
+
+        def arrow(start: tuple[float, float], end: tuple[float, float]) -> None:
+            ax.add_patch(
+                FancyArrowPatch(
+                    start,
+                    end,
+                    arrowstyle="-|>",
+                    mutation_scale=10,
+                    color=INK,
+                    lw=1,
+                    shrinkA=2,
+                    shrinkB=2,
+                )  # fmt: skip
+            )
+
+        plain = "#F4F6F8"
+        box(0, 1, 1.1, f"X\n[{s}, {d_model}]", plain)
+        box(1.6, 1, 1.5, f"Q, K, V\n[{s}, {d_model}]", plain)
+        arrow((1.1, 1), (1.6, 1))
+        for h, tint in enumerate(tints):
+            y = 1.75 - 1.5 * h
+            columns = f"{h * d_head + 1}–{(h + 1) * d_head}"
+            part = pick(lang, f"头 {h + 1}：第 {columns} 列", f"head {h + 1}: columns {columns}")
+            box(3.6, y, 2.05, f"{part}\n[{s}, {d_head}]", tint)
+            context = numbers(stages.context[h, token])
+            box(6.0, y, 1.75, f"$A_{h + 1} V_{h + 1}$\n{context}", tint)
+            arrow((3.1, 1), (3.6, y))
+            arrow((5.65, y), (6.0, y))
+            arrow((7.75, y), (8.25, 1))
+            picture.says.append(f"{part}: {context}")
+        merged, output = numbers(stages.merged[token]), numbers(stages.output[token])
+        merge_word = pick(lang, "并排", "merge")
+        box(8.25, 1, 2.85, f"{merge_word}\n{merged}", plain)
+        box(11.6, 1, 2.85, f"$\\times\\,W_O$\n{output}", plain)
+        arrow((11.1, 1), (11.6, 1))
+        picture.says += [f"{merge_word}: {merged}", f"W_O: {output}"]
+        ax.set_xlim(-0.1, 14.6)
+        ax.set_ylim(-0.3, 2.3)
+        ax.axis("off")
+        ax.set_title(title)
+    return picture
+
+
+def mixing(choices: Mapping[str, ArrayLike], n_heads: int, lang: str) -> Picture:
+    """Several W_O beside each other, and below each output which heads reach it.
+
+    choices: name -> W_O [n_heads·d_head, d_out]; rows are what comes in, head by head.
+    """
+    with style():
+        title = word("w_o", lang)
+        picture = Picture(2.9 * len(choices) + 0.9, 3.5, title)
+        axes = picture.subplots(1, len(choices), squeeze=False)[0]
+        arrays = {name: as_array(name, w_o) for name, w_o in choices.items()}
+        limits = _limits(list(arrays.values()), "w_o")
+        for n, (ax, (name, array)) in enumerate(zip(axes, arrays.items(), strict=True)):
+            d_head = len(array) // n_heads
+            _draw_matrix(ax, array, "w_o", limits)
+            for h in range(1, n_heads):
+                ax.axhline(h * d_head - 0.5, color=INK, lw=1.6)
+            reached = []
+            for c in range(array.shape[1]):
+                blocks = array[:, c].reshape(n_heads, d_head)
+                heads = [str(h + 1) for h in range(n_heads) if np.any(blocks[h] != 0)]
+                reached.append("+".join(heads) or "—")
+            ax.set_xticks(range(array.shape[1]), reached)
+            rows = [
+                pick(lang, f"头 {r // d_head + 1}", f"head {r // d_head + 1}")
+                + f" · {r % d_head + 1}"
+                for r in range(len(array))
+            ]
+            ax.set_yticks(range(len(array)), rows if n == 0 else [])
+            ax.set_title(name)
+            picture.says.append(f"{name}: {' '.join(reached)}")
+            picture.says += ["  ".join(_cell(x, "w_o") for x in row) for row in array]
+        picture.supxlabel(
+            pick(lang, "每个输出里有哪些头", "which heads each output holds"), fontsize=11
+        )
+    return picture
+
+
+def jacobians(panels: Sequence[tuple[str, ArrayLike]], lang: str) -> Picture:
+    """Jacobians between rows of tokens: each block of lines is one token, dark where it depends.
+
+    panels: (title, jacobian [6·d, 6·d]), rows what comes out, columns what goes in.
+    """
+    with style():
+        title = pick(lang, "谁影响谁", "What depends on what")
+        picture = Picture(4.6 * len(panels) + 0.6, 4.7, title)
+        axes = picture.subplots(1, len(panels), squeeze=False)[0]
+        size = len(TOKENS)
+        for n, (ax, (name, matrix)) in enumerate(zip(axes, panels, strict=True)):
+            array = np.abs(as_array(name, matrix))
+            d = array.shape[0] // size
+            ax.imshow(array, cmap="Blues", vmin=0, vmax=float(array.max()) or 1.0)
+            for k in range(1, size):
+                ax.axhline(k * d - 0.5, color="#BBBBBB", lw=0.8)
+                ax.axvline(k * d - 0.5, color="#BBBBBB", lw=0.8)
+            middles = np.arange(size) * d + (d - 1) / 2
+            ax.set_xticks(middles, TOKENS)
+            ax.set_yticks(middles, TOKENS if n == 0 else [])
+            ax.tick_params(length=0)
+            ax.set_xlabel(pick(lang, "改了谁（列）", "what was changed (columns)"))
+            if n == 0:
+                ax.set_ylabel(pick(lang, "谁跟着变（行）", "what moves (rows)"))
+            ax.set_title(name)
+            blocks = array.reshape(size, d, size, d).max(axis=(1, 3))  # [6, 6]
+            picture.says.append(name)
+            picture.says += [
+                f"{token}: " + "  ".join(number(x, 2) for x in row)
+                for token, row in zip(TOKENS, blocks, strict=True)
+            ]
     return picture
 
 

@@ -35,6 +35,13 @@ def load() -> Toy:
     return Toy(**matrices, n_heads=raw["n_heads"], d_head=raw["d_head"])
 
 
+def mixing_example() -> Array:
+    """The four numbers of two merged heads that the article on the out projection sends through
+    W_O: heads [10, 1] and [2, 8] side by side. [4]
+    """
+    return np.array(read_json("xian.json")["mixing_input"], dtype=np.float64)
+
+
 def token_ids() -> dict[str, int]:
     """The real Qwen2.5 token id of each of the six tokens, from data/gguf_7b_header.json."""
     ids = read_json("gguf_7b_header.json")["tokens_of_the_toy_sentence"]
