@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from fontTools.ttLib import TTFont
 from matplotlib.font_manager import fontManager
+from matplotlib.patches import Rectangle
 from matplotlib.testing.compare import calculate_rms
 from matplotlib.text import Text
 
@@ -35,6 +36,7 @@ SCORES = byhand.score(T.X @ T.W_Q, T.X @ T.W_K)
 SCALED = byhand.scale(SCORES, 4)
 WEIGHTS = byhand.softmax(SCALED)
 CAUSAL = byhand.softmax(byhand.apply_mask(SCALED, byhand.causal_mask(6)))
+STAGES = byhand.multi_head_attention(T.X, T.W_Q, T.W_K, T.W_V, T.W_O, 2)
 WIDTHS = (1, 4, 16, 64, 128, 512)
 RNG = np.random.default_rng(5)
 DOTS = RNG.standard_normal(4000)
@@ -56,6 +58,14 @@ FIGURES: dict[str, Callable[[str], Picture]] = {
         byhand.softmax(SCORES)[0], WEIGHTS[0], lang
     ),
     "overview": lambda lang: figures.overview(lang),
+    "context": lambda lang: figures.vectors([("$A V$", STAGES.merged)], lang, box_row_max=True),
+    "contributions": lambda lang: figures.contributions(WEIGHTS[1], T.X @ T.W_V, 1, lang),
+    "heads": lambda lang: figures.heads_side_by_side(STAGES.weights, lang),
+    "heads_flow": lambda lang: figures.heads_flow(STAGES, 1, lang),
+    "mixing": lambda lang: figures.mixing({"identity": np.eye(4), "the article's": T.W_O}, 2, lang),
+    "jacobians": lambda lang: figures.jacobians(
+        np.tril(np.ones((24, 24))), np.kron(np.eye(6), T.W_O.T), lang
+    ),
 }
 EVERY = [(name, lang) for name in FIGURES for lang in EDITIONS]
 
@@ -210,6 +220,45 @@ def test_the_histograms_say_their_spread() -> None:
     assert f"$d_k$ = 512, σ = {DOTS.std():.2f}" in shown
 
 
+def test_contributions_stack_up_to_the_context() -> None:
+    (ax,) = FIGURES["contributions"]("zh").axes
+    bars = [b for b in ax.patches if isinstance(b, Rectangle)]
+    shares = WEIGHTS[1][:, None] * (T.X @ T.W_V)  # [6, 4]
+    np.testing.assert_allclose([b.get_height() for b in bars[:24]], shares.ravel(), atol=1e-12)
+    totals = (WEIGHTS @ T.X @ T.W_V)[1]
+    np.testing.assert_allclose([b.get_height() for b in bars[24:]], totals, atol=1e-12)
+    for c in range(4):  # no two slices of a stack overlap
+        slices = sorted((b.get_y(), b.get_y() + b.get_height()) for b in bars[c:24:4])
+        spans = sorted((min(s), max(s)) for s in slices)
+        assert all(a[1] <= b[0] + 1e-12 for a, b in zip(spans, spans[1:], strict=False))
+    assert {"0.264", "-0.506", "0.214", "0.407"} <= {t.get_text() for t in ax.texts}
+
+
+def test_the_heads_are_boxed_where_the_article_says() -> None:
+    for ax, head in zip(FIGURES["heads"]("en").axes, STAGES.weights, strict=True):
+        boxes = {round(b.get_y() + 0.46): round(b.get_x() + 0.46) for b in ax.patches}  # type: ignore[attr-defined]
+        assert boxes == dict(enumerate(head.argmax(axis=1)))
+        assert ax.get_title().startswith("head ")
+
+
+def test_the_flow_of_the_heads_carries_the_numbers_of_the_token() -> None:
+    shown = " ".join(texts("heads_flow", "en"))
+    for values in (*STAGES.context[:, 1], STAGES.merged[1], STAGES.output[1]):
+        assert "[" + ", ".join(f"{x:z.3f}" for x in values) + "]" in shown
+
+
+def test_mixing_names_the_heads_of_each_output() -> None:
+    identity, given = FIGURES["mixing"]("zh").axes
+    assert [t.get_text() for t in identity.get_xticklabels()] == ["1", "1", "2", "2"]
+    assert [t.get_text() for t in given.get_xticklabels()] == ["1+2"] * 4
+
+
+def test_jacobians_are_drawn_as_they_are() -> None:
+    left, right = FIGURES["jacobians"]("zh").axes
+    np.testing.assert_array_equal(left.images[0].get_array(), np.tril(np.ones((24, 24))))
+    np.testing.assert_array_equal(right.images[0].get_array(), np.abs(np.kron(np.eye(6), T.W_O.T)))
+
+
 def test_the_map_shows_both_ways_of_counting_four() -> None:
     for lang in EDITIONS:
         shown = texts("overview", lang)
@@ -323,6 +372,9 @@ def _bad(value: float) -> Array:
         (lambda: figures.heatmap(_bad(np.nan), "weights", "zh", title="A"), r"A\[0, 0\] is nan"),
         (lambda: figures.softmax_steps("a", "zh"), "must hold numbers"),
         (lambda: figures.who_looks(WEIGHTS[:2], "en"), r"not \[2, 6\]"),
+        (lambda: figures.vectors([("V", np.ones((5, 4)))], "en"), "V needs 6 rows"),
+        (lambda: figures.contributions(WEIGHTS[1], T.X, 6, "en"), "token must lie between 0 and 5"),
+        (lambda: figures.mixing({"mine": T.W_O}, 2, "en"), "there is no word 'mine'"),
     ],
 )
 def test_a_mistake_is_named(call: Callable[[], object], says: str) -> None:

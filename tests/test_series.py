@@ -33,22 +33,38 @@ def outputs(cell: nbformat.NotebookNode) -> str:
 
 
 def held(name: str) -> Iterator[tuple[str, int]]:
-    """The published entries a notebook holds its numbers against, with the code cell (from 0)."""
+    """The published entries a notebook holds its numbers against, with the code cell (from 0).
+
+    assert reproduces("id", …) holds one; in a loop, assert reproduces(name, …) holds every id that
+    the cell spells out.
+    """
     code = [c for c in source.read(source.path_of(name)) if isinstance(c, Code)]
     for n, cell in enumerate(code):
-        for node in ast.walk(ast.parse(cell.text)):
+        tree = ast.parse(cell.text)
+        ids = {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and node.value in toy.published_ids()
+        }
+        for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Assert)
                 and isinstance(node.test, ast.Call)
                 and isinstance(node.test.func, ast.Name)
                 and node.test.func.id == "reproduces"
-                and isinstance(node.test.args[0], ast.Constant)
             ):
-                yield str(node.test.args[0].value), n
+                entry = node.test.args[0]
+                for each in [entry.value] if isinstance(entry, ast.Constant) else ids:
+                    yield str(each), n
 
 
 # Which notebook holds which sections of the articles.
-TAUGHT = {"01_scores_and_scaling": ("002 §2",), "02_softmax": ("002 §3",)}
+TAUGHT = {
+    "01_scores_and_scaling": ("002 §2",),
+    "02_softmax": ("002 §3",),
+    "03_weighted_values": ("002 §4",),
+    "04_heads_and_output_projection": ("002 §5", "000 §2"),
+}
 HELD_ELSEWHERE = {
     "scaled.xian": "01_scores_and_scaling",  # printed in §3.2, explained in §2.2
     "variance_ratio": "01_scores_and_scaling",  # said in §3.3, measured beside the histogram

@@ -93,6 +93,13 @@ def test_a_notebook_shows_it_typeset() -> None:
     assert formula.endswith("= -5.000\n\\end{aligned}")
 
 
+def test_the_mixing_example_is_exact_at_one_decimal(t: Toy) -> None:
+    formula = worked.projection([[10, 1, 2, 8]], t.W_O, 0, 1, "y", tokens=["a"], decimals=1)
+    assert "8.0 \\times (-0.2)" in formula
+    assert formula.endswith("= 0.0 + 1.0 + 0.0 - 1.6 \\\\\n &= -0.6\n\\end{aligned}")
+    assert "approx" not in formula
+
+
 def test_long_sums_are_broken_over_lines() -> None:
     formula = worked.dot(np.ones(7), np.ones(7), "y")
     widths = [line.count("\\times") for line in formula.split("\\\\")]

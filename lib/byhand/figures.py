@@ -645,13 +645,14 @@ def heads_flow(stages: LayerStages, token: int, lang: str) -> Picture:
 def mixing(choices: Mapping[str, ArrayLike], n_heads: int, lang: str) -> Picture:
     """Several W_O beside each other, and below each output which heads reach it.
 
-    choices: name -> W_O [n_heads·d_head, d_out]; rows are what comes in, head by head.
+    choices: a word of the glossary -> W_O [n_heads·d_head, d_out]; rows are what comes in, head by
+    head.
     """
     with style():
         title = word("w_o", lang)
         picture = Picture(2.9 * len(choices) + 0.9, 3.5, title)
         axes = picture.subplots(1, len(choices), squeeze=False)[0]
-        arrays = {name: as_array(name, w_o) for name, w_o in choices.items()}
+        arrays = {word(key, lang): as_array(key, w_o) for key, w_o in choices.items()}
         limits = _limits(list(arrays.values()), "w_o")
         for n, (ax, (name, array)) in enumerate(zip(axes, arrays.items(), strict=True)):
             d_head = len(array) // n_heads
@@ -679,11 +680,16 @@ def mixing(choices: Mapping[str, ArrayLike], n_heads: int, lang: str) -> Picture
     return picture
 
 
-def jacobians(panels: Sequence[tuple[str, ArrayLike]], lang: str) -> Picture:
-    """Jacobians between rows of tokens: each block of lines is one token, dark where it depends.
+def jacobians(by_attention: ArrayLike, by_w_o: ArrayLike, lang: str) -> Picture:
+    """What depends on what: from X to the merged heads, and through W_O.
 
-    panels: (title, jacobian [6·d, 6·d]), rows what comes out, columns what goes in.
+    Two Jacobians [6·d, 6·d], rows what comes out, columns what goes in; each block of lines is one
+    token, dark where it depends.
     """
+    panels = [
+        (pick(lang, "注意力：从 X 到并头", "attention: from X to the merged heads"), by_attention),
+        (pick(lang, "输出投影 $W_O$", "output projection $W_O$"), by_w_o),
+    ]
     with style():
         title = pick(lang, "谁影响谁", "What depends on what")
         picture = Picture(4.6 * len(panels) + 0.6, 4.7, title)

@@ -21,6 +21,10 @@ WORDS: Final = {
     "tokens": ("词（行）", "tokens (rows)"),
     "dimensions": ("维", "dimension"),
     "w_o": ("输出投影", "output projection"),
+    "identity": ("单位矩阵", "identity"),
+    "block-diagonal": ("分块对角", "block-diagonal"),
+    "heads swapped": ("两头对调", "heads swapped"),
+    "the article's": ("文章给的", "the article's"),
 }
 
 
@@ -34,7 +38,13 @@ def edition(lang: str) -> int:
 
 
 def word(key: str, lang: str) -> str:
-    """One word of the glossary in the language of the edition."""
+    """One word of the glossary in the language of the edition; ValueError for an unknown one."""
+    if key not in WORDS:
+        known = ", ".join(WORDS)
+        refuse(
+            f"用词表里没有 {key!r}。有的是：{known}",
+            f"there is no word {key!r}; there are: {known}",
+        )
     return WORDS[key][edition(lang)]
 
 

@@ -62,6 +62,11 @@ def _sign(from_printed: float, exact: float, decimals: int) -> str:
     return "=" if number(from_printed, decimals) == number(exact, decimals) else r"\approx"
 
 
+def _exact(values: Array, decimals: int) -> bool:
+    """Whether printing with that many decimals loses nothing."""
+    return bool(np.all(np.abs(values - np.round(values, decimals)) < 1e-9))
+
+
 def _place(symbol: str, *labels: str | int) -> str:
     subscript = ",\\,".join(
         str(label + 1) if isinstance(label, int) else rf"\text{{{label}}}" for label in labels
@@ -95,19 +100,29 @@ def dot(
                     ]
                 ),
             ),
-            (r"\approx", _lines([number(p, factors) for p in products], signed=True)),
+            (
+                "=" if _exact(products, factors) and _exact(a, factors) else r"\approx",
+                _lines([number(p, factors) for p in products], signed=True),
+            ),
             (_sign(printed, float(products.sum()), result), [number(products.sum(), result)]),
         ],
     )
 
 
 def projection(
-    x: ArrayLike, w: ArrayLike, i: int, j: int, symbol: str, tokens: Sequence[str] = TOKENS
+    x: ArrayLike,
+    w: ArrayLike,
+    i: int,
+    j: int,
+    symbol: str,
+    tokens: Sequence[str] = TOKENS,
+    decimals: int = 3,
 ) -> Formula:
     """Entry (i, j) of x @ w. x [S, d_in], w [d_in, d_out]; `symbol` is Q, K, V or Y."""
     x, w = _matrix("x", x), _matrix("w", w)
     i, j = index("i", i, x.shape[0]), index("j", j, w.shape[1])
-    return dot(x[i], w[:, j], _place(symbol, _label(tokens, i), j))
+    name = _place(symbol, _label(tokens, i), j)
+    return dot(x[i], w[:, j], name, factors=decimals, result=decimals)
 
 
 def score(q: ArrayLike, k: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) -> Formula:

@@ -110,12 +110,12 @@ figures.overview(lang)
 # | **00 地图** | 你在这里 |
 # | [01 打分和缩放](01_scores_and_scaling.ipynb) | $X$ 变成 $Q$、$K$、$V$；每个查询乘每个键；为什么要除以 $\sqrt{d_{head}}$ |
 # | [02 softmax](02_softmax.ipynb) | 分数变成权重；因果遮罩 |
-# | 03 加权取值 | 权重乘值，得到上下文向量（在写） |
-# | 04 多头和输出投影 | 拆头、并头、$W_O$（在写） |
+# | [03 加权取值](03_weighted_values.ipynb) | 权重乘值，得到上下文向量 |
+# | [04 多头和输出投影](04_heads_and_output_projection.ipynb) | 拆头、并头、$W_O$ |
 # | 05 真实的头 | 同一句话走过一个训练好的小模型（在写） |
 # | 06 真实的尺寸 | RoPE、分组的键和值、3584 维（在写） |
 
-# %% [markdown] lang="en" of="41569577"
+# %% [markdown] lang="en" of="ebdcf0e9"
 # ### Which notebook computes what
 #
 # | notebook | what it computes |
@@ -123,8 +123,8 @@ figures.overview(lang)
 # | **00 The map** | you are here |
 # | [01 Scores and scaling](01_scores_and_scaling.ipynb) | $X$ becomes $Q$, $K$, $V$; every query times every key; why we divide by $\sqrt{d_{head}}$ |
 # | [02 Softmax](02_softmax.ipynb) | scores become weights; the causal mask |
-# | 03 Weighted values | weights times values, the context (being written) |
-# | 04 Heads and output projection | splitting, merging, $W_O$ (being written) |
+# | [03 Weighted values](03_weighted_values.ipynb) | weights times values, the context |
+# | [04 Heads and output projection](04_heads_and_output_projection.ipynb) | splitting, merging, $W_O$ |
 # | 05 Real heads | the same sentence through a small trained model (being written) |
 # | 06 Real shapes | RoPE, grouped keys and values, 3584 dimensions (being written) |
 

@@ -517,9 +517,9 @@ assert not reproduces("weights", wrong)
 #
 # </details>
 #
-# 权重有了，下一步是拿它去混合 $V$。那是 03，正在写。回到 [00 地图](00_map.ipynb)。
+# 下一本：[03 加权取值](03_weighted_values.ipynb)
 
-# %% [markdown] lang="en" of="eecbf254"
+# %% [markdown] lang="en" of="63c9a6f2"
 # ## Three questions
 #
 # **1.** Add 7 to all six scores. What happens to the weights?
@@ -546,4 +546,4 @@ assert not reproduces("weights", wrong)
 #
 # </details>
 #
-# We have the weights. The next step mixes $V$ with them. That is notebook 03, which is being written. Back to [00 The map](00_map.ipynb).
+# Next: [03 Weighted values](03_weighted_values.ipynb)

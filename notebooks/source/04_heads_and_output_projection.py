@@ -215,7 +215,7 @@ print(show.rows(W_O, 1, labels=("head 1", "head 1", "head 2", "head 2")))
 a = toy.mixing_example()  # [4]
 print(show.row(a, 0), "  merged")
 assert reproduces("mixing.concat", a)
-worked.projection([a], W_O, 0, 0, "y", tokens=["a"])
+worked.projection([a], W_O, 0, 0, "y", tokens=["a"], decimals=1)
 
 # %% [markdown] lang="zh"
 # 先猜第 2 个：$W_O$ 的第 2 列是 0、1、0 和一个小负数。它从哪两个数来？
@@ -224,13 +224,13 @@ worked.projection([a], W_O, 0, 0, "y", tokens=["a"])
 # Guess the second first: column 2 of $W_O$ is 0, 1, 0 and a small negative number. Which two of the four does it come from?
 
 # %%
-worked.projection([a], W_O, 0, 1, "y", tokens=["a"])
+worked.projection([a], W_O, 0, 1, "y", tokens=["a"], decimals=1)
 
 # %%
-worked.projection([a], W_O, 0, 2, "y", tokens=["a"])
+worked.projection([a], W_O, 0, 2, "y", tokens=["a"], decimals=1)
 
 # %%
-worked.projection([a], W_O, 0, 3, "y", tokens=["a"])
+worked.projection([a], W_O, 0, 3, "y", tokens=["a"], decimals=1)
 
 # %%
 y_loop = np.zeros(4)
@@ -282,23 +282,19 @@ figures.heads_flow(layer, 西安, lang)
 identity = np.eye(4)
 block_diagonal = np.array([[0.5, 1, 0, 0], [1, -0.5, 0, 0], [0, 0, 0.5, 1], [0, 0, 1, -0.5]])
 heads_swapped = identity[[2, 3, 0, 1]]
-names = {
-    "zh": ("单位矩阵", "分块对角", "两头对调", "文章给的"),
-    "en": ("identity", "block-diagonal", "heads swapped", "the article's"),
-}[lang]
-choices = dict(zip(names, (identity, block_diagonal, heads_swapped, W_O)))
+choices = {
+    "identity": identity,
+    "block-diagonal": block_diagonal,
+    "heads swapped": heads_swapped,
+    "the article's": W_O,
+}
 figures.mixing(choices, 2, lang)
 
 # %%
 without_head_2 = merged.copy()
 without_head_2[:, 2:] = 0  # silence head 2 and see which outputs notice
 print("1 where head 2 reaches the output")
-for w_o, name in (
-    (identity, "identity"),
-    (block_diagonal, "block-diagonal"),
-    (heads_swapped, "heads swapped"),
-    (W_O, "the article's"),
-):
+for name, w_o in choices.items():
     moved = np.abs(merged @ w_o - without_head_2 @ w_o).max(axis=0) > 1e-9  # [4]
     moved_1 = np.abs(without_head_2 @ w_o).max(axis=0) > 1e-9  # head 1 alone
     print(moved.astype(int), "mixes" if np.any(moved & moved_1) else "does not mix", f"  {name}")
@@ -489,11 +485,7 @@ assert np.allclose(
     by_w_o, np.kron(np.eye(6), W_O.T), rtol=0, atol=1e-8
 )  # one W_O a token, nothing else
 
-titles = {
-    "zh": ("注意力：X 到并头", "输出投影 $W_O$"),
-    "en": ("attention: X to merged", "output projection $W_O$"),
-}[lang]
-figures.jacobians(list(zip(titles, (by_attention, by_w_o))), lang)
+figures.jacobians(by_attention, by_w_o, lang)
 
 # %% [markdown] lang="zh"
 # 左边，词影响词，遮罩把右上角清空。右边只有对角线上有六个一样的方块：一个词一个 $W_O$，词与词毫无关系。
