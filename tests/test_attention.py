@@ -187,6 +187,8 @@ WRONG: list[tuple[str, Callable[[], object], str, str]] = [
     ("inf", lambda: byhand.softmax([np.inf, 1.0]), "x[0] is inf", "有限"),
     ("-inf in q", lambda: byhand.score([[-np.inf]], [[1.0]]), "q[0, 0] is -inf", "有限"),
     ("all masked", lambda: byhand.softmax(np.full((2, 3), -np.inf)), "row [0]", "遮住"),
+    ("a masked vector", lambda: byhand.softmax([-np.inf, -np.inf]), "in this row", "这一行"),
+    ("a masked column", lambda: byhand.softmax(np.full((2, 3), -np.inf), 0), "axis 0", "第 0 个轴"),
     (
         "one row masked",
         lambda: byhand.apply_mask(ONES, [[0.0] * 3, [-np.inf] * 3]),
@@ -222,7 +224,7 @@ WRONG: list[tuple[str, Callable[[], object], str, str]] = [
     ("no heads", lambda: byhand.split_heads(ONES, 0), "n_heads", "n_heads"),
     ("heads of two axes", lambda: byhand.merge_heads(ONES), "at least 3 axes", "3 个轴"),
     ("mask of nothing", lambda: byhand.causal_mask(0), "n_q", "n_q"),
-    ("fewer keys than queries", lambda: byhand.causal_mask(3, 2), "at least 3", "不小于 3"),
+    ("fewer keys than queries", lambda: byhand.causal_mask(3, 2), "3 or more", "不小于 3"),
 ]
 
 

@@ -17,7 +17,7 @@ def test_all_there(lang: str) -> None:
     lines = report(lang).splitlines()
     assert len(lines) == len(NEEDED) + 3
     assert all(line.startswith("✓") for line in lines[:-1])
-    assert lines[-1] == {"zh": "都齐了。", "en": "All there."}[lang]
+    assert lines[-1] == {"zh": "都齐了。", "en": "Everything is there."}[lang]
 
 
 @pytest.mark.parametrize("name", NEEDED)

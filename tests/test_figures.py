@@ -373,7 +373,10 @@ def _bad(value: float) -> Array:
         (lambda: figures.softmax_steps("a", "zh"), "must hold numbers"),
         (lambda: figures.who_looks(WEIGHTS[:2], "en"), r"not \[2, 6\]"),
         (lambda: figures.vectors([("V", np.ones((5, 4)))], "en"), "V needs 6 rows"),
-        (lambda: figures.contributions(WEIGHTS[1], T.X, 6, "en"), "token must lie between 0 and 5"),
+        (
+            lambda: figures.contributions(WEIGHTS[1], T.X, 6, "en"),
+            "token must be a whole number between 0 and 5",
+        ),
         (lambda: figures.mixing({"mine": T.W_O}, 2, "en"), "there is no word 'mine'"),
     ],
 )

@@ -21,8 +21,7 @@ def _computed(t: Toy) -> dict[str, ArrayLike]:
     scores, scaled, weights, output = one.scores[0], one.scaled[0], one.weights[0], one.merged
     exps = np.exp(scaled[西安] - scaled[西安].max())
     xian = data.read_json("xian.json")
-    models = data.read_json("models.json")["models"]
-    qwen = next(m for m in models if m["model"] == "Qwen2.5-7B")
+    qwen = data.model("Qwen2.5-7B")
     return {
         "scores.xian": scores[西安],
         "scaled.xian": scaled[西安],
@@ -86,6 +85,7 @@ def test_one_wrong_number_in_a_matrix_is_seen() -> None:
     ("call", "says"),
     [
         (lambda: toy.published("scores"), "scores.xian"),
+        (lambda: data.model("GPT-5"), "Qwen2.5-7B"),
         (lambda: toy.reproduces("weights", np.zeros((6, 5))), "[6, 6]"),
         (lambda: toy.reproduces("expsum.xian", [1.0, 2.0]), "[2]"),
     ],

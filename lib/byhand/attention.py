@@ -51,7 +51,12 @@ def project(x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None) -> Array:
     if bias is None:
         return x @ w  # [.., S, d_in] @ [d_in, d_out] -> [.., S, d_out]
     b = as_array("bias", bias, ndim=1)
-    same("w 的列数和 bias", "the columns of w and the bias", w=w.shape[-1], bias=b.shape[-1])
+    same(
+        "w 的列数和 bias 的长度",
+        "the columns of w and the length of bias",
+        w=w.shape[-1],
+        bias=b.shape[-1],
+    )
     return x @ w + b
 
 
@@ -93,7 +98,8 @@ def apply_mask(scores: ArrayLike, mask: ArrayLike) -> Array:
     scores, mask = as_array("scores", scores), np.asarray(mask)
     if mask.dtype.kind not in "fi" or not np.all((mask == 0) | np.isneginf(mask)):
         refuse(
-            "mask 里只放 0（可以看）和 −inf（不能看）：它是加到分数上的，不是真假值，也不是 1 和 0。",
+            "mask 里只能放 0（可以看）和 −inf（不能看）。它是加到分数上的，"
+            "所以不能用真假值，也不能用 1 和 0。",
             "a mask holds 0 (may look) and −inf (may not): it is added to the scores, "
             "so True and False or 1 and 0 do not work.",
         )
@@ -104,8 +110,8 @@ def apply_mask(scores: ArrayLike, mask: ArrayLike) -> Array:
     if masked.shape != scores.shape:
         refuse(
             f"mask 的形状 {shape_text(mask.shape)} 和分数的形状 {shape_text(scores.shape)} 对不上。",
-            f"the mask's shape {shape_text(mask.shape)} does not fit "
-            f"the scores' shape {shape_text(scores.shape)}.",
+            f"the mask has the shape {shape_text(mask.shape)} and the scores have "
+            f"{shape_text(scores.shape)}: they must match.",
         )
     _refuse_masked_rows(masked, -1)
     return masked
@@ -132,12 +138,23 @@ def softmax(x: ArrayLike, axis: int = -1) -> Array:
 
 def _refuse_masked_rows(x: Array, axis: int) -> None:
     masked = np.isneginf(x).all(axis=axis)
-    if masked.any():
-        row = shape_text(tuple(int(i) for i in np.argwhere(masked)[0]))
+    if not masked.any():
+        return
+    row = shape_text(tuple(int(i) for i in np.argwhere(masked)[0]))
+    if x.ndim == 1:
         refuse(
-            f"第 {row} 行的键全被遮住了，没有什么可以分配。",
-            f"in row {row} every key is masked, so there is nothing to share out.",
+            "这一行的键全被遮住了，没有什么可以分配。",
+            "in this row every key is masked, so there is nothing to share out.",
         )
+    if axis not in (-1, x.ndim - 1):
+        refuse(
+            f"沿第 {axis} 个轴，位置 {row} 上的数全是 −∞，没有什么可以分配。",
+            f"along axis {axis}, every number at {row} is −∞, so there is nothing to share out.",
+        )
+    refuse(
+        f"第 {row} 行的键全被遮住了，没有什么可以分配。",
+        f"in row {row} every key is masked, so there is nothing to share out.",
+    )
 
 
 def softmax_jacobian(weights: ArrayLike) -> Array:
@@ -175,7 +192,7 @@ def split_heads(x: ArrayLike, n_heads: int) -> Array:
     if width % n_heads:
         refuse(
             f"x 有 {width} 列，分不成 {n_heads} 个一样宽的头。",
-            f"x has {width} columns, which do not make {n_heads} heads of one width.",
+            f"x has {width} columns, which cannot be split into {n_heads} heads of equal width.",
         )
     apart = x.reshape(*x.shape[:-1], n_heads, width // n_heads)  # [.., S, n_heads, d_head]
     return apart.swapaxes(-2, -3)  # [.., n_heads, S, d_head]

@@ -29,7 +29,7 @@ def as_array(name: str, value: ArrayLike, *, ndim: int = 2, infinite: bool = Fal
     except ValueError:
         refuse(
             f"{name} 的各行长短不一，拼不成矩阵。",
-            f"the rows of {name} have different lengths, so they form no matrix.",
+            f"the rows of {name} have different lengths, so they do not form a matrix.",
         )
     if array.dtype.kind not in "fiu":
         refuse(
@@ -53,7 +53,7 @@ def as_array(name: str, value: ArrayLike, *, ndim: int = 2, infinite: bool = Fal
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         refuse(
             f"{name}{shape_text(where)} 是 {array[where]}，这里要有限的数。",
-            f"{name}{shape_text(where)} is {array[where]}; a finite number is wanted there.",
+            f"{name}{shape_text(where)} is {array[where]}; it must be a finite number.",
         )
     return array
 
@@ -62,8 +62,8 @@ def whole(name: str, value: int, *, least: int = 1) -> int:
     """`value` as a whole number that is not less than `least`. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         refuse(
-            f"{name} 要是不小于 {least} 的整数，给的是 {value!r}。",
-            f"{name} must be a whole number of at least {least}; it is {value!r}.",
+            f"{name} 必须是整数，而且不小于 {least}；给的是 {value!r}。",
+            f"{name} must be a whole number, {least} or more; it is {value!r}.",
         )
     return int(value)
 
@@ -72,14 +72,14 @@ def same(what_zh: str, what_en: str, **sizes: int) -> None:
     """Refuse sizes that ought to be equal and are not, naming each."""
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        refuse(f"{what_zh}要一样大，给的是 {listed}。", f"{what_en} must be equal: {listed}.")
+        refuse(f"{what_zh}必须一样：{listed}。", f"{what_en} must be equal: {listed}.")
 
 
 def index(name: str, value: int, size: int) -> int:
     """`value` as a position 0 … size − 1; negative positions are refused. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < size:
         refuse(
-            f"{name} 要在 0 到 {size - 1} 之间，给的是 {value!r}。",
-            f"{name} must lie between 0 and {size - 1}; it is {value!r}.",
+            f"{name} 必须是 0 到 {size - 1} 之间的整数；给的是 {value!r}。",
+            f"{name} must be a whole number between 0 and {size - 1}; it is {value!r}.",
         )
     return int(value)

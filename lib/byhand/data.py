@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from byhand.checks import refuse
+
 _HERE = Path(__file__).resolve()
 _PLACES = (_HERE.parents[2] / "data", _HERE.parent / "data")  # a checkout; an installed wheel
 
@@ -31,3 +33,18 @@ def path(name: str) -> Path:
 def read_json(name: str) -> Any:
     """The content of one JSON file in data/."""
     return json.loads(path(name).read_text(encoding="utf-8"))
+
+
+def model(name: str) -> dict[str, Any]:
+    """The row of data/models.json for that model: heads, widths, biases, sources.
+
+    ValueError for a name that is not there.
+    """
+    rows: dict[str, dict[str, Any]] = {m["model"]: m for m in read_json("models.json")["models"]}
+    if name not in rows:
+        known = ", ".join(rows)
+        refuse(
+            f"models.json 里没有 {name!r}。有的是：{known}",
+            f"no model {name!r}; there are: {known}",
+        )
+    return rows[name]

@@ -58,7 +58,7 @@ def report(
         state = (
             pick(lang, "没有装", "is missing")
             if have is None
-            else pick(lang, f"是 {have}，旧了", f"is {have}, too old")
+            else pick(lang, f"是 {have}，太旧了", f"is {have}, too old")
         )
         lines.append(f"✗ {name} {state}{_remedy(name, wanted, lang)}")
     if font():
@@ -68,13 +68,13 @@ def report(
             "✗ "
             + pick(
                 lang,
-                f"缺中文字体 data/{FONT_FILE}：重新取一份完整的项目",
+                f"缺少中文字体 data/{FONT_FILE}：请重新下载完整的项目",
                 f"the Chinese font data/{FONT_FILE} is missing: get a complete copy of the project",
             )
         )
     ready = all(line.startswith("✓") for line in lines)
     lines.append(
-        pick(lang, "都齐了。", "All there.")
+        pick(lang, "都齐了。", "Everything is there.")
         if ready
         else pick(
             lang,

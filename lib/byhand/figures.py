@@ -155,7 +155,7 @@ def vectors(
     for title, array in arrays:
         if array.ndim != 2 or len(array) != len(TOKENS):
             refuse(
-                f"{title} 要有 {len(TOKENS)} 行，每个词一行，给的是 {shape_text(array.shape)}。",
+                f"{title} 应当有 {len(TOKENS)} 行，每个词一行；给的形状是 {shape_text(array.shape)}。",
                 f"{title} needs {len(TOKENS)} rows, one a token; it is {shape_text(array.shape)}.",
             )
     columns = [str(c + 1) for c in range(arrays[0][1].shape[1])]
@@ -177,7 +177,7 @@ def _matrices(
     if kind not in _COLOURS:
         kinds = ", ".join(_COLOURS)
         refuse(
-            f"kind 要是 {kinds} 之一，给的是 {kind!r}。", f"kind is one of {kinds}, not {kind!r}."
+            f"kind 只能是 {kinds} 之一；给的是 {kind!r}。", f"kind is one of {kinds}, not {kind!r}."
         )
     width = 0.9 * len(columns)
     with style():
@@ -271,7 +271,9 @@ def who_looks(weights: ArrayLike, lang: str) -> Picture:
     array = _square("weights", weights)
     with style():
         title = pick(
-            lang, "谁在看谁：每个词最粗的一条线", "Who looks at whom: the widest line of each"
+            lang,
+            "谁在看谁：每个查询最大的权重",
+            "Who looks at whom: the largest weight of each query",
         )
         picture = Picture(7.6, 3.6, title)
         ax = picture.subplots()
@@ -341,8 +343,9 @@ def dot_product_spread(samples: Mapping[int, ArrayLike], lang: str) -> Picture:
         before.set_title(pick(lang, "除以 $\\sqrt{d_k}$ 之前", "before dividing by $\\sqrt{d_k}$"))
         after.set_title(pick(lang, "除以 $\\sqrt{d_k}$ 之后", "after dividing by $\\sqrt{d_k}$"))
         before.set_yscale("log")
+        before.set_xlabel(pick(lang, "点积 $q·k$", "dot product $q·k$"))
+        after.set_xlabel("$q·k/\\sqrt{d_k}$")
         for ax in (before, after):
-            ax.set_xlabel(pick(lang, "点积 $q·k$", "dot product $q·k$"))
             ax.legend(frameon=False, fontsize=9.5, loc="upper right")
         before.set_ylabel(pick(lang, "密度（左图是对数刻度）", "density (left: log scale)"))
         after.set_ylim(0, 0.66)
@@ -378,7 +381,7 @@ def saturation(
         left.set_title(
             pick(
                 lang,
-                "同一行分数，乘上几倍再做 softmax",
+                "同一行分数，乘上不同的倍数再做 softmax",
                 "One row of scores, multiplied, then softmax",
             )
         )
@@ -415,10 +418,10 @@ def softmax_steps(scaled: ArrayLike, lang: str) -> Picture:
     shifted = row - row.max()
     exps = np.exp(shifted)
     steps = [
-        (pick(lang, "① 缩放后的分数", "① scaled scores"), row, 2),
-        (pick(lang, "② 减去最大值", "② minus the maximum"), shifted, 2),
-        (pick(lang, "③ 取指数", "③ exponentials"), exps, 4),
-        (pick(lang, "④ 除以总和", "④ over their sum"), softmax(row), 3),
+        (pick(lang, "缩放后的分数", "scaled scores"), row, 2),
+        (pick(lang, "① 减去最大值", "① minus the maximum"), shifted, 2),
+        (pick(lang, "② 取指数，③ 求和", "② exponentials, ③ their sum"), exps, 4),
+        (pick(lang, "④ 除以和", "④ over the sum"), softmax(row), 3),
     ]
     with style():
         title = pick(lang, "softmax 的四步，西安这一行", "The four steps of the softmax, row 西安")

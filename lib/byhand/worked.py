@@ -2,11 +2,12 @@
 
 Every function takes the arrays of the step and the place of one entry (positions count from 0, as in
 Python; in the formula dimensions count from 1, as on paper) and returns a Formula, which a notebook
-shows typeset. The last sign is = when the printed factors give the printed result, and ≈ when they
-give a neighbouring digit, because the result is computed from the unrounded ones.
+shows typeset. The signs are honest: = where both sides are equal as printed, ≈ wherever a number was
+rounded for printing. The result is computed from unrounded numbers.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,7 @@ from byhand.attention import LayerStages, Stages, softmax
 from byhand.checks import Array, as_array, index, refuse, same
 from byhand.toy import TOKENS, Toy
 
+EQUAL = 1e-9  # nearer than this is equal: binary rounding of decimals
 TERMS_A_LINE = 3  # more do not fit beside each other on a narrow screen
 
 
@@ -47,24 +49,32 @@ def _lines(terms: Sequence[str], signed: bool = False) -> list[str]:
     return [" ".join(joined[i : i + step]) for i in range(0, len(joined), step)]
 
 
-def _aligned(name: str, steps: Sequence[tuple[str, Sequence[str]]]) -> Formula:
-    """name = step = step …, one below the other, long steps over several lines."""
+class Step(NamedTuple):
+    """One line of a formula: what is printed, and the value of what is printed."""
+
+    lines: Sequence[str]
+    value: float
+
+
+def _aligned(name: str, exact: float, steps: Sequence[Step]) -> Formula:
+    """name = step ≈ step …, one below the other, long steps over several lines.
+
+    `exact` is the value that `name` stands for. Each sign compares a step with what is before it.
+    """
     rows = []
-    for i, (sign, lines) in enumerate(steps):
-        left = name if i == 0 else ""
-        rows.append(f"{left} &{sign} {lines[0]}")
-        rows += [rf"&\quad {line}" for line in lines[1:]]
+    before = exact
+    for i, step in enumerate(steps):
+        sign = "=" if abs(step.value - before) < EQUAL else r"\approx"
+        rows.append(f"{name if i == 0 else ''} &{sign} {step.lines[0]}")
+        rows += [rf"&\quad {line}" for line in step.lines[1:]]
+        before = step.value
     body = " \\\\\n".join(rows)
     return Formula(f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}")
 
 
-def _sign(from_printed: float, exact: float, decimals: int) -> str:
-    return "=" if number(from_printed, decimals) == number(exact, decimals) else r"\approx"
-
-
-def _exact(values: Array, decimals: int) -> bool:
-    """Whether printing with that many decimals loses nothing."""
-    return bool(np.all(np.abs(values - np.round(values, decimals)) < 1e-9))
+def _rounded(value: float, decimals: int) -> float:
+    """The value of the number as printed."""
+    return float(number(value, decimals))
 
 
 def _place(symbol: str, *labels: str | int) -> str:
@@ -87,24 +97,22 @@ def dot(
         refuse("left 和 right 各是一行数。", "left and right are one row of numbers each.")
     same("left 和 right 的长度", "the lengths of left and right", left=a.size, right=b.size)
     products = a * b
-    printed = float(np.dot(np.round(a, factors), np.round(b, factors)))
+    printed_factors = [
+        (_rounded(x, factors), _rounded(y, factors)) for x, y in zip(a, b, strict=True)
+    ]
+    factor_texts = [
+        rf"{(_factor if n else number)(x, factors)} \times {_factor(y, factors)}"
+        for n, (x, y) in enumerate(zip(a, b, strict=True))
+    ]
+    product_texts = [number(p, factors) for p in products]
+    total = float(products.sum())
     return _aligned(
         name,
+        total,
         [
-            (
-                "=",
-                _lines(
-                    [
-                        rf"{(_factor if n else number)(x, factors)} \times {_factor(y, factors)}"
-                        for n, (x, y) in enumerate(zip(a, b, strict=True))
-                    ]
-                ),
-            ),
-            (
-                "=" if _exact(products, factors) and _exact(a, factors) else r"\approx",
-                _lines([number(p, factors) for p in products], signed=True),
-            ),
-            (_sign(printed, float(products.sum()), result), [number(products.sum(), result)]),
+            Step(_lines(factor_texts), sum(x * y for x, y in printed_factors)),
+            Step(_lines(product_texts, signed=True), sum(map(float, product_texts))),
+            Step([number(total, result)], _rounded(total, result)),
         ],
     )
 
@@ -140,10 +148,16 @@ def scaled(
     scores = _matrix("scores", scores)
     i, j = index("i", i, scores.shape[0]), index("j", j, scores.shape[1])
     exact = float(scores[i, j] / np.sqrt(d_head))
-    printed = float(np.round(scores[i, j], 2) / np.sqrt(d_head))
     name = rf"\tilde{{S}}_{{\text{{{_label(tokens, i)}}},\,\text{{{_label(tokens, j)}}}}}"
     fraction = rf"\frac{{{number(scores[i, j], 2)}}}{{\sqrt{{{d_head}}}}}"
-    return _aligned(name, [("=", [fraction]), (_sign(printed, exact, 2), [number(exact, 2)])])
+    return _aligned(
+        name,
+        exact,
+        [
+            Step([fraction], _rounded(scores[i, j], 2) / float(np.sqrt(d_head))),
+            Step([number(exact, 2)], _rounded(exact, 2)),
+        ],
+    )
 
 
 def weight(scaled: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) -> Formula:
@@ -157,20 +171,31 @@ def weight(scaled: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) ->
     weights = softmax(row)
     top = float(row.max())
     exps = np.exp(row - top)
+    finite = [x for x in row if np.isfinite(x)]
     powers = [
         rf"e^{{{_infinite(x)} - {_factor(top, 2)}}}" if np.isfinite(x) else r"e^{-\infty}"
         for x in row
     ]
-    printed = float(np.round(exps[j], 4) / np.round(exps, 4).sum())
     exact = float(weights[j])
+    printed_powers = [np.exp(_rounded(x, 2) - _rounded(top, 2)) for x in finite]
+    chosen = np.exp(_rounded(row[j], 2) - _rounded(top, 2)) if np.isfinite(row[j]) else 0.0
+    printed_exps = [_rounded(e, 4) for e in exps]
+    over_sum = rf"\frac{{{number(exps[j], 4)}}}{{{number(exps.sum(), 4)}}}"
     denominator = " + ".join(number(e, 4) for e in exps)
     return _aligned(
         _place("A", _label(tokens, i), _label(tokens, j)),
+        exact,
         [
-            ("=", [rf"\frac{{{powers[j]}}}{{{' + '.join(powers)}}}"]),
-            (r"\approx", [rf"\frac{{{number(exps[j], 4)}}}{{{denominator}}}"]),
-            (r"\approx", [rf"\frac{{{number(exps[j], 4)}}}{{{number(exps.sum(), 4)}}}"]),
-            (_sign(printed, exact, 3), [number(exact, 3)]),
+            Step(
+                [rf"\frac{{{powers[j]}}}{{{' + '.join(powers)}}}"],
+                float(chosen / sum(printed_powers)),
+            ),
+            Step(
+                [rf"\frac{{{number(exps[j], 4)}}}{{{denominator}}}"],
+                printed_exps[j] / sum(printed_exps),
+            ),
+            Step([over_sum], printed_exps[j] / _rounded(exps.sum(), 4)),
+            Step([number(exact, 3)], _rounded(exact, 3)),
         ],
     )
 
@@ -240,7 +265,13 @@ def _masked(stages: Stages, i: int, j: int, tokens: Sequence[str]) -> Formula:
     before, after = stages.scaled[i, j], stages.masked[i, j]
     added = "0" if np.isfinite(after) else r"(-\infty)"
     name = _place("M", _label(tokens, i), _label(tokens, j))
-    return _aligned(name, [("=", [f"{number(before, 2)} + {added}"]), ("=", [_infinite(after)])])
+    printed = _rounded(before, 2)
+    sign = "=" if abs(printed - before) < EQUAL else r"\approx"
+    return Formula(
+        "\\begin{aligned}\n"
+        f"{name} &{sign} {number(before, 2)} + {added} \\\\\n &= {_infinite(after)}\n"
+        "\\end{aligned}"
+    )
 
 
 def _infinite(value: float) -> str:
@@ -251,7 +282,7 @@ def _matrix(name: str, value: ArrayLike, infinite: bool = False) -> Array:
     array = as_array(name, value, infinite=infinite)
     if array.ndim != 2:
         refuse(
-            f"{name} 要是一个矩阵（两个轴），给的有 {array.ndim} 个轴。",
+            f"{name} 必须是一个矩阵（两个轴）；给的有 {array.ndim} 个轴。",
             f"{name} must be one matrix (two axes); it has {array.ndim}.",
         )
     return array
@@ -259,5 +290,8 @@ def _matrix(name: str, value: ArrayLike, infinite: bool = False) -> Array:
 
 def _label(tokens: Sequence[str], i: int) -> str:
     if i >= len(tokens):
-        refuse(f"第 {i} 行没有对应的词。", f"row {i} has no token among the {len(tokens)} given.")
+        refuse(
+            f"第 {i} 行没有对应的词：只给了 {len(tokens)} 个词。",
+            f"row {i} has no token among the {len(tokens)} given.",
+        )
     return tokens[i]

@@ -3,7 +3,7 @@
 #
 # **今天西安的天气怎么样？**
 #
-# 这句话有六个词。这套笔记本用它把注意力从头算到尾，每个数都当面算出来：先是纸上算得动的 4 维小例子，再是一个真正训练过的小模型，最后是 Qwen2.5-7B 的真实尺寸。三次走的是同样几步，用的是同样几个函数，变的只是数的多少。
+# 这句话有六个词。这套笔记本用它把注意力从头算到尾，每个数都当面算出来：先是纸上算得动的 4 维小例子，再是一个真正训练过的小模型，最后是 Qwen2.5-7B 的真实尺寸。三次走的主干是同样几步，用的是同样几个函数。真实的模型还多出几样东西，比如 RoPE 和分组的键和值，用到时再讲。
 #
 # | | |
 # |---|---|
@@ -12,12 +12,12 @@
 # | 走完以后 | 能说出一层注意力里先后发生什么，看懂矩阵的行和列各是什么，知道每一步在哪一本里算 |
 # | 多长时间 | 约 15 分钟 |
 
-# %% [markdown] lang="en" of="04f937b8"
+# %% [markdown] lang="en" of="dca30bf1"
 # # 00 · The map
 #
 # **今天西安的天气怎么样？** *How is the weather in Xi'an today?*
 #
-# The sentence has six tokens. These notebooks take it through attention from end to end, and every number is computed before your eyes: first in a toy of 4 dimensions that fits on paper, then in a small model that was really trained, then at the true size of Qwen2.5-7B. It is the same few steps each time, and the same few functions. Only the amount of numbers changes.
+# The sentence has six tokens. These notebooks take it through attention from end to end, and every number is computed before your eyes: first in a toy of 4 dimensions that fits on paper, then in a small model that was really trained, then at the true size of Qwen2.5-7B. The main steps are the same each time, and so are the functions. Real models add a few things, such as RoPE and grouped keys and values, explained where they come up.
 #
 # | | |
 # |---|---|
@@ -46,15 +46,15 @@ lang = "zh"  # the language of figures and checks: zh or en
 # %%
 for token, token_id in toy.token_ids().items():
     print(f"{token_id:>7}  {token}")
-assert "".join(toy.token_ids()) == toy.SENTENCE
+assert "".join(toy.TOKENS) == toy.SENTENCE  # an assert stops with an error if it is not true
 
 # %% [markdown] lang="zh"
-# 一个号码就是一个 token。这里恰好一个词一个 token，问号也算一个。
+# token 是模型当作一个整体来处理的一小段文字，每个 token 有一个号码。这里恰好一个词一个 token，问号也算一个。
 #
-# 给每个词的位置起个名字，后面就能写 `A[西安, 怎么样]`，不必去数第几行第几列。Python 从 0 数起。
+# 给每个词的位置起个名字，后面就能写 `X[西安]`，不必去数第几行。「？」不能当 Python 的名字，它的位置叫「问号」。Python 从 0 数起，`X[西安]` 就是 `X[1]`。
 
-# %% [markdown] lang="en" of="aba5c8f7"
-# One id is one token. Here each word happens to be one, and the question mark is one too:
+# %% [markdown] lang="en" of="090dc258"
+# A token is a piece of text that the model treats as one unit, and each token has a number, its id. Here each word happens to be one token, and the question mark is one too:
 #
 # | position | token | say | means |
 # |---|---|---|---|
@@ -65,7 +65,7 @@ assert "".join(toy.token_ids()) == toy.SENTENCE
 # | 4 | 怎么样 | zěnmeyàng | how is it |
 # | 5 | ？ | | ? |
 #
-# We give each position its token as a name, so that we can write `A[西安, 怎么样]` and need not count rows and columns. Python counts from 0. You never have to type the characters: `A[1, 4]` is the same entry.
+# We give each position its token as a name, so that we can write `X[西安]` and need not count rows. ？ cannot be a name in Python; its position is called 问号 (wènhào, question mark). Python counts from 0. You never have to type the characters: `X[西安]` is `X[1]`.
 
 # %%
 今天, 西安, 的, 天气, 怎么样, 问号 = range(6)
@@ -74,12 +74,16 @@ print(西安, 怎么样, toy.TOKENS[西安], toy.TOKENS[怎么样])
 # %% [markdown] lang="zh"
 # ## 全程
 #
-# 从左到右是一层注意力做的事。框里最下面一行是这个小例子里的形状，框上面的数字是算它的那一本。
+# 每个词有三个向量：查询，是它拿去找别人的；键，是别人用来找到它的；值，是它被找到以后交出去的。$Q$、$K$、$V$ 的一行就是一个词的这三样。
+#
+# 下图从左到右，是一层注意力做的事。每个框最下面一行是小例子里的形状；框上面的号码，是算这一步的笔记本。
 
-# %% [markdown] lang="en" of="bdb316e0"
+# %% [markdown] lang="en" of="0de0068d"
 # ## The whole way
 #
-# From left to right: what one attention layer does. The last line in each box is the shape in our toy, and the number above it is the notebook that computes it.
+# Each token has three vectors: a query, what it searches with; a key, what it is found by; a value, what it hands over once it is found. The rows of $Q$, $K$ and $V$ are these vectors.
+#
+# The figure shows, from left to right, what one attention layer does. The last line in each box is the shape in our toy, and the number above it is the notebook that computes it.
 
 # %%
 figures.overview(lang)
@@ -87,20 +91,20 @@ figures.overview(lang)
 # %% [markdown] lang="zh"
 # ### 两种“四步”
 #
-# 有人说注意力是四步：打分、缩放、softmax、加权取值。有人也说四步，却是：QKV 投影、RoPE、带遮罩的 softmax、输出投影。
+# 有人说注意力是四步：打分、缩放、softmax、加权取值。也有人说四步，指的却是：QKV 投影、RoPE、带遮罩的 softmax、输出投影。
 #
-# 两种都对，数的东西不一样。上面一行拆的是**公式** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$。下面一行拆的是模型里的**一层**。公式的四步，全在一层的第三步里面；一层的另外三步，公式里没有写。
+# 两种都对，只是拆的东西不同。图下面有两行标注。上一行拆的是**公式** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$，下一行拆的是模型里的**一层**。公式的四步全在一层的第三步里；一层的另外三步，公式里没有。
 #
-# 虚线框的 RoPE 在小例子里没有：六个词的位置还没有参与计算。到 06 再把它放进来。
+# 虚线框是 RoPE，旋转位置编码：按每个词的位置旋转它的查询和键。小例子里没有这一步，六个词的位置不参与计算，06 再加上。遮罩是不让一个词看到它后面的词，见 [02](02_softmax.ipynb)。
 
-# %% [markdown] lang="en" of="3c61db0b"
+# %% [markdown] lang="en" of="d05e1b42"
 # ### Two ways of counting to four
 #
 # Some say attention has four steps: score, scale, softmax, weigh. Others also say four, and mean: QKV projection, RoPE, masked softmax, out projection.
 #
-# Both are right. They count different things. The upper row takes apart the **formula** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$. The lower row takes apart one **layer** of a model. All four steps of the formula lie inside the third step of the layer, and the other three steps of the layer are not in the formula.
+# Both are right. They take different things apart. Below the figure are two rows of brackets. The upper row takes apart the **formula** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$. The lower row takes apart one **layer** of a model. All four steps of the formula lie inside the third step of the layer, and the other three steps of the layer are not in the formula.
 #
-# The dashed box, RoPE, is missing from the toy: the positions of the six tokens play no part in it yet. Notebook 06 puts it in.
+# The dashed box is RoPE, rotary position embedding: it rotates the query and the key of each token by an angle that depends on its position. The toy goes without it, so the positions of the six tokens play no part; notebook 06 puts it in. The mask keeps a token from seeing those after it, see [02](02_softmax.ipynb).
 
 # %% [markdown] lang="zh"
 # ### 哪一本算什么
@@ -112,10 +116,10 @@ figures.overview(lang)
 # | [02 softmax](02_softmax.ipynb) | 分数变成权重；因果遮罩 |
 # | [03 加权取值](03_weighted_values.ipynb) | 权重乘值，得到上下文向量 |
 # | [04 多头和输出投影](04_heads_and_output_projection.ipynb) | 拆头、并头、$W_O$ |
-# | 05 真实的头 | 同一句话走过一个训练好的小模型（在写） |
+# | 05 训练好的头 | 同一句话走过一个训练好的小模型（在写） |
 # | 06 真实的尺寸 | RoPE、分组的键和值、3584 维（在写） |
 
-# %% [markdown] lang="en" of="ebdcf0e9"
+# %% [markdown] lang="en" of="ae6e6726"
 # ### Which notebook computes what
 #
 # | notebook | what it computes |
@@ -125,21 +129,21 @@ figures.overview(lang)
 # | [02 Softmax](02_softmax.ipynb) | scores become weights; the causal mask |
 # | [03 Weighted values](03_weighted_values.ipynb) | weights times values, the context |
 # | [04 Heads and output projection](04_heads_and_output_projection.ipynb) | splitting, merging, $W_O$ |
-# | 05 Real heads | the same sentence through a small trained model (being written) |
+# | 05 Trained heads | the same sentence through a small trained model (being written) |
 # | 06 Real shapes | RoPE, grouped keys and values, 3584 dimensions (being written) |
 
 # %% [markdown] lang="zh"
 # ## 同一件事，三个尺寸
 #
-# 先猜：一层里，小例子的查询矩阵有 6 × 4 个数。Qwen2.5-7B 对同样六个词，查询矩阵有多少个数？
+# 先猜：小例子的一层里，六个词的查询 $Q$ 一共有 6 × 4 个数。Qwen2.5-7B 的一层里，同样六个词的查询有多少个数？
 
-# %% [markdown] lang="en" of="fd5c1e25"
+# %% [markdown] lang="en" of="8d4c1746"
 # ## One computation, three sizes
 #
 # Guess first: in the toy, the queries of one layer are 6 × 4 numbers. How many are they in Qwen2.5-7B, for the same six tokens?
 
 # %%
-qwen = next(m for m in data.read_json("models.json")["models"] if m["model"] == "Qwen2.5-7B")
+qwen = data.model("Qwen2.5-7B")  # its row in data/models.json
 e5 = np.load(data.path("real_heads_e5.npz"))
 e5_layers, e5_heads = e5["attention"].shape[:2]
 e5_width = e5["hidden"].shape[-1]
@@ -156,10 +160,10 @@ for name, (n_layers, n_heads, d_head, d_model) in sizes.items():
     print(f"{n_layers:>6}  {n_heads:>7} × {d_head:>6} = {d_model:>7}   {6 * d_model:>21}   {name}")
 
 # %% [markdown] lang="zh"
-# {{ 6 * qwen["hidden"] }} 个，是小例子的 {{ 6 * qwen["hidden"] // t.X.size }} 倍。$3584 = 28 × 128$：28 个头，每个头 128 维。小例子是 $4 = 2 × 2$。
+# {{ 6 * qwen["hidden"] }} 个，是小例子的 {{ 6 * qwen["hidden"] // t.X.size }} 倍。$3584 = 28 × 128$：28 个头，每个头 128 维。小例子是 $4 = 2 × 2$，不过到 04 才拆成两个头；在那以前只当一个头，$d_{head}=4$。
 
-# %% [markdown] lang="en" of="35103106"
-# {{ 6 * qwen["hidden"] }} numbers, {{ 6 * qwen["hidden"] // t.X.size }} times as many as in the toy. $3584 = 28 × 128$: 28 heads of 128 dimensions. The toy is $4 = 2 × 2$.
+# %% [markdown] lang="en" of="3e50b6e4"
+# {{ 6 * qwen["hidden"] }} numbers, {{ 6 * qwen["hidden"] // t.X.size }} times as many as in the toy. $3584 = 28 × 128$: 28 heads of 128 dimensions. The toy is $4 = 2 × 2$, but it is split only in notebook 04; until then it is one head with $d_{head}=4$.
 
 # %% [markdown] lang="zh"
 # ## 行和列
@@ -167,21 +171,21 @@ for name, (n_layers, n_heads, d_head, d_model) in sizes.items():
 # 全套笔记本只有一种摆法：
 #
 # * **一行是一个 token。** $X$ 有 6 行，每行是一个词的向量，也叫隐藏状态。
-# * **权重从右边乘**：`y = x @ W`，`W` 的形状是 `[进, 出]`。
+# * **参数矩阵从右边乘**：`y = x @ W`，`W` 的形状是 `[输入宽度, 输出宽度]`。
 # * 分数矩阵和权重矩阵里，**行是查询，列是键**。热力图也这样画。
 #
-# 先看 $X$。行尾是这一行的词。
+# 号码怎样变成向量？模型里有一张表，每个号码对应一个向量，这张表叫嵌入。第一层的 $X$ 由查表得来，后面各层的 $X$ 是前一层的输出。小例子不查表，直接给出 $X$。行尾是这一行的词。
 
-# %% [markdown] lang="en" of="a94266f7"
+# %% [markdown] lang="en" of="961a530c"
 # ## Rows and columns
 #
 # There is one layout in all the notebooks:
 #
 # * **A row is a token.** $X$ has 6 rows, each the vector of one token, also called its hidden state.
-# * **Weights act from the right**: `y = x @ W`, where `W` has the shape `[in, out]`.
+# * **Parameter matrices act from the right**: `y = x @ W`, where `W` has the shape `[in, out]`.
 # * In a score matrix and in a weight matrix, **rows are queries and columns are keys**. The heat maps are drawn that way too.
 #
-# Here is $X$. The token stands at the end of its row.
+# How does an id become a vector? The model has a table with one vector for each id, the embedding. The $X$ of the first layer is looked up there; the $X$ of a later layer is what the layer before it puts out. The toy skips the table and gives $X$. The token stands at the end of its row.
 
 # %%
 X, W_Q = t.X, t.W_Q
@@ -189,12 +193,12 @@ print(show.rows(X))
 print("X", X.shape, " W_Q", W_Q.shape)
 
 # %% [markdown] lang="zh"
-# 这些 $X$ 和 $W$ 是怎么来的？我们所依据的文章只印了结果，没有印它们。这里的数是反解出来的：每个三位小数，代进去，文章印出的每个数都能按印出的位数算回来。它们不是训练出来的，也不含词义。
+# 这些 $X$ 和 $W$ 是怎么来的？这套笔记本依据的是一篇中文文章，[《从一条直线到大模型输出一个 token（七）：注意力权重与多头机制》](https://jiayq.blog.csdn.net/article/details/163977039)，下面都叫它“文章”。文章只印了结果，没有印 $X$ 和 $W$。这里的数是从结果倒推出来的，每个取三位小数；用它们计算，文章印出的数每一位都对得上。它们不是训练出来的，也不含词义。
 #
 # 现在把「西安」这一行乘上 $W_Q$ 的第 1 列。先看纸上怎么写，再看 Python 怎么算。
 
-# %% [markdown] lang="en" of="fe088db0"
-# Where do this $X$ and these $W$ come from? The article we follow prints the results and not the matrices. Ours were solved for: three decimals each, chosen so that every number the article prints comes out of them to the printed digit. They were not trained, and they carry no meaning of words.
+# %% [markdown] lang="en" of="f25336f5"
+# Where do this $X$ and these $W$ come from? These notebooks follow a Chinese article, [the seventh of a series on how a language model puts out a token](https://jiayq.blog.csdn.net/article/details/163977039); from here on it is "the article". It prints the results and not the matrices. Ours were worked out backwards from the results, three decimals each, so that every number the article prints comes out of them to the printed digit. They were not trained, and they carry no meaning of words.
 #
 # Now take the row of 西安 times the first column of $W_Q$. First as on paper, then in Python.
 
@@ -211,14 +215,18 @@ assert np.allclose(Q, project(X, W_Q), rtol=0, atol=1e-12)
 # %% [markdown] lang="zh"
 # 三种写法，一个数：${{ by_hand:.3f }}$。后面每一步都这样走：先用循环一个数一个数地算，再写成一行矩阵，最后用 `byhand` 里的函数。每次都有一行 `assert` 确认三者相等；不相等，这一格就会报错。
 #
-# 纸上的式子从 1 数起，Python 从 0 数起：$Q_{西安,1}$ 就是 `Q[西安, 0]`。
+# 式子里写 = 的地方，两边一点不差。写 ≈ 的地方，有数为了印出来舍入过；算的时候从不舍入。
 #
-# $W_Q$ 恰好是方的，方阵看不出哪边是进，哪边是出。换一个不方的就看出来了：
+# 式子里维数从 1 数起，Python 从 0 数起；词在两边都用名字：$Q_{西安,1}$ 就是 `Q[西安, 0]`。
+#
+# $W_Q$ 恰好是方的，看不出哪边是输入宽度，哪边是输出宽度。换一个不方的就看出来了：
 
-# %% [markdown] lang="en" of="8450a870"
+# %% [markdown] lang="en" of="375f2fa7"
 # Three ways of writing, one number: ${{ by_hand:.3f }}$. Every step goes like this: a loop over the numbers first, then one line of matrices, then the function in `byhand`. Each time an `assert` makes sure that the three agree. If they did not, the cell would end in an error.
 #
-# Formulas on paper count from 1 and Python counts from 0: $Q_{西安,1}$ is `Q[西安, 0]`.
+# Where the formula says =, both sides are exactly equal. Where it says ≈, a number was rounded for printing; we never round when we compute.
+#
+# In formulas the dimensions count from 1, in Python from 0. Tokens go by name in both: $Q_{西安,1}$ is `Q[西安, 0]`.
 #
 # $W_Q$ happens to be square, and a square matrix does not show which side is in and which is out. One that is not square does:
 
@@ -233,20 +241,22 @@ except ValueError as error:
 # %% [markdown] lang="zh"
 # ## 用词
 #
-# 一个词只指一样东西。最容易混的是前两个：分数在 softmax **之前**，可正可负；权重在 softmax **之后**，每行加起来是 1。
+# 一个词只指一样东西。最容易混的是分数和权重：分数在 softmax **之前**，可正可负；权重在 softmax **之后**，每行加起来是 1。
 #
 # | 中文 | 英文 | 记号 | 是什么 |
 # |---|---|---|---|
 # | 分数 | score | $S$ | 查询和键的点积，softmax 之前 |
+# | 缩放后的分数 | scaled score | $\tilde S$ | 分数除以 $\sqrt{d_{head}}$ |
+# | 遮罩 | mask | $M$ | 加到分数上：可以看的是 0，不许看的是 −∞ |
 # | 权重 | weight | $A$ | softmax 之后，一行的和是 1 |
 # | 查询 | query | $Q$ | 一个词拿什么去找 |
 # | 键 | key | $K$ | 一个词拿什么让别人找 |
 # | 值 | value | $V$ | 找到以后取走的内容 |
-# | 头 | head | $h$ | 一套自己的 $Q$、$K$、$V$ |
+# | 头 | head | $h$ | 一组 $Q$、$K$、$V$，单独算一张权重表；有的模型里几个头合用 $K$ 和 $V$ |
 # | 上下文向量 | context | $AV$ | 按权重混合的值，还没有乘 $W_O$ |
 # | 注意力输出 | attention output | $Y$ | 乘过 $W_O$ 以后 |
 #
-# $W_Q$、$W_K$、$W_V$、$W_O$ 这些矩阵的英文也叫 weights。它们是训练得来的参数，对每句话都一样；这里说的权重 $A$ 是每句话现算的。本套里“权重”单说时，总是指 $A$。
+# $W_Q$、$W_K$、$W_V$、$W_O$ 在英文里也叫 weights，这里叫参数矩阵。真实的模型里，它们是训练得来的，对每句话都一样；权重 $A$ 是每句话现算的。这套笔记本里单说“权重”，总是指 $A$。
 #
 # | 记号 | 是什么 | 小例子 | Qwen2.5-7B |
 # |---|---|---|---|
@@ -256,25 +266,27 @@ except ValueError as error:
 # | `n_kv_heads` | 有几个键值头 | 同上 | {{ qwen["kv_heads"] }} |
 # | `d_head` | 一个头里一个查询有几个数（论文写 $d_k$） | 4，拆成两头后是 {{ t.d_head }} | {{ qwen["head_dim_qk"] }} |
 #
-# `S` 表示长度时写在形状里，$S$ 表示分数时写在公式里。
+# 同一个字母 S 有两个用处：形状里的 `S` 是句子的长度，公式里的 $S$ 是分数。
 
-# %% [markdown] lang="en" of="00ca184b"
+# %% [markdown] lang="en" of="98e11679"
 # ## Words
 #
-# One word for one thing. The first two are the easiest to mix up: a score comes **before** the softmax and may be negative; a weight comes **after** it, and the weights of a row sum to 1.
+# One word for one thing. Score and weight are the easiest to mix up: a score comes **before** the softmax and may be negative; a weight comes **after** it, and the weights of a row sum to 1.
 #
 # | English | Chinese | sign | what it is |
 # |---|---|---|---|
 # | score | 分数 | $S$ | a query times a key, before the softmax |
+# | scaled score | 缩放后的分数 | $\tilde S$ | a score over $\sqrt{d_{head}}$ |
+# | mask | 遮罩 | $M$ | added to the scores: 0 where a token may look, −∞ where it may not |
 # | weight | 权重 | $A$ | after the softmax; a row sums to 1 |
 # | query | 查询 | $Q$ | what a token searches with |
 # | key | 键 | $K$ | what a token is found by |
-# | value | 值 | $V$ | what is taken from it once it is found |
-# | head | 头 | $h$ | one set of $Q$, $K$, $V$ of its own |
+# | value | 值 | $V$ | what a token hands over once it is found |
+# | head | 头 | $h$ | a set of $Q$, $K$, $V$ with a weight table of its own; in some models several heads share $K$ and $V$ |
 # | context | 上下文向量 | $AV$ | the values mixed by the weights, before $W_O$ |
 # | attention output | 注意力输出 | $Y$ | after $W_O$ |
 #
-# The matrices $W_Q$, $W_K$, $W_V$, $W_O$ are called weights as well. They are parameters, learned once and the same for every sentence; the weights $A$ are computed anew for each sentence. In these notebooks the word alone always means $A$.
+# The matrices $W_Q$, $W_K$, $W_V$, $W_O$ are often called weights as well; here they are parameter matrices. In a real model they are learned once and the same for every sentence, while the weights $A$ are computed anew for each sentence. In these notebooks "weight" alone always means $A$.
 #
 # | sign | what it is | toy | Qwen2.5-7B |
 # |---|---|---|---|
@@ -284,14 +296,14 @@ except ValueError as error:
 # | `n_kv_heads` | how many key and value heads | the same | {{ qwen["kv_heads"] }} |
 # | `d_head` | how many numbers a query of one head has (papers write $d_k$) | 4, and {{ t.d_head }} with two heads | {{ qwen["head_dim_qk"] }} |
 #
-# `S` is a length where it stands in a shape, and $S$ is the scores where it stands in a formula.
+# The letter S does two jobs: in a shape `S` is the length of the sentence, in a formula $S$ is the scores.
 
 # %% [markdown] lang="zh"
 # ## 你的环境
 #
-# 运行下面这一格。有 ✗ 的话，它后面写着怎么办。
+# 运行下面这一格。哪一行开头是 ✗，那一行就写着怎么办。
 
-# %% [markdown] lang="en" of="c00f3728"
+# %% [markdown] lang="en" of="92bc6087"
 # ## Your environment
 #
 # Run the next cell. If a line begins with ✗, it says what to do.
@@ -300,10 +312,10 @@ except ValueError as error:
 print(environment.report(lang))
 
 # %% [markdown] lang="zh"
-# 再运行一格。看得到滑块，拖动时右边的数跟着变，后面的互动图就能用。看不到也不要紧：每张互动图上面都有一张静止的图和同样的数。
+# 再运行一格。如果看得到滑块，拖动时右边的数也跟着变，互动图就能用。看不到也不要紧：凡有互动图的地方，上面都有一张静止的图，数是一样的。
 
-# %% [markdown] lang="en" of="b15fbf59"
-# And one more. If you see a slider, and the number beside it follows when you move it, the explorers of this series will work. If you see none, nothing is lost: above every explorer there is a still figure with the same numbers.
+# %% [markdown] lang="en" of="4edcbe13"
+# And one more. If you see a slider, and the number beside it follows when you move it, interactive figures will work. If you see none, nothing is lost: wherever there is an interactive figure, a still one above it shows the same numbers.
 
 # %%
 environment.SliderCheck(lang)
@@ -315,7 +327,7 @@ environment.SliderCheck(lang)
 #
 # <details><summary>答案</summary>
 #
-# 第三步，softmax。打分和缩放之后的数可正可负，行和没有规定。
+# 第三步，softmax。打分和缩放之后的数可正可负，一行的和可以是任何数。
 #
 # </details>
 #
@@ -331,20 +343,20 @@ environment.SliderCheck(lang)
 #
 # <details><summary>答案</summary>
 #
-# 不能。对「西安」，`x @ W_Q` 的第一个数是 ${{ (X[西安] @ W_Q)[0]:.3f }}$，`W_Q @ x` 的是 ${{ (W_Q @ X[西安])[0]:.3f }}$。方阵的对错要看数，不能看形状。Qwen2.5-7B 的 $W_Q$ 和 $W_O$ 都是 3584 × 3584，真实的模型里也一样。
+# 不能。对「西安」，`x @ W_Q` 的第一个数是 ${{ (X[西安] @ W_Q)[0]:.3f }}$，`W_Q @ x` 的第一个数是 ${{ (W_Q @ X[西安])[0]:.3f }}$。方阵从哪边乘，形状都对得上，对错只能看算出来的数。真实的模型里也一样：Qwen2.5-7B 的 $W_Q$ 和 $W_O$ 都是 3584 × 3584。
 #
 # </details>
 #
 # 下一本：[01 打分和缩放](01_scores_and_scaling.ipynb)
 
-# %% [markdown] lang="en" of="cbcc6867"
+# %% [markdown] lang="en" of="59c85548"
 # ## Three questions
 #
 # **1.** Which of the four steps of the formula makes a row sum to 1?
 #
 # <details><summary>Answer</summary>
 #
-# The third, the softmax. After scoring and scaling the numbers may be negative, and the sum of a row is whatever it is.
+# The third, the softmax. After scoring and scaling the numbers may be negative, and a row can sum to anything.
 #
 # </details>
 #

@@ -5,10 +5,10 @@
 # |---|---|
 # | 在哪里 | 投影 → 旋转 → 打分 → 缩放 → **遮住未来 → softmax** → 加权取值 → 输出投影 |
 # | 需要什么 | [01 打分和缩放](01_scores_and_scaling.ipynb)：「西安」这一行缩放后的六个分数 |
-# | 走完以后 | 能在纸上把一行分数算成权重；知道减最大值是为什么；会加因果遮罩，知道为什么填 −∞ |
+# | 走完以后 | 能在纸上把一行分数算成权重；知道为什么要减最大值；会加因果遮罩，知道为什么用 −∞ |
 # | 多长时间 | 约 30 分钟 |
 
-# %% [markdown] lang="en" of="adcd7f65"
+# %% [markdown] lang="en" of="9e092e0b"
 # # 02 · Softmax: from scores to weights
 #
 # | | |
@@ -35,14 +35,14 @@ print(show.row(row, 2), "  西安")
 assert reproduces("scaled.xian", row)
 
 # %% [markdown] lang="zh"
-# 「西安」对六个词各有一个分数，有正有负。要用它们来分配注意力，得先变成六个正数，加起来是 1。
+# 「西安」对六个词各有一个缩放后的分数，有正有负。要用它们来分配注意力，得先变成六个正数，加起来是 1。
 #
-# 先猜：「怎么样」的分数最高，{{ row[怎么样]:.2f }}。它会分到多少？一半以上，还是不到三成？
+# 先猜：「怎么样」缩放后的分数最高，{{ row[怎么样]:.2f }}。它会分到多少？一半以上，还是不到三成？
 
-# %% [markdown] lang="en" of="6b836442"
-# 西安 has a score for each of the six tokens, some positive, some negative. To share out attention they must become six positive numbers that sum to 1.
+# %% [markdown] lang="en" of="8e20da53"
+# 西安 has a scaled score for each of the six tokens, some positive, some negative. To share out attention they must become six positive numbers that sum to 1.
 #
-# Guess first: 怎么样 has the highest score, {{ row[怎么样]:.2f }}. What share will it get? More than half, or less than a third?
+# Guess first: 怎么样 has the highest scaled score, {{ row[怎么样]:.2f }}. What share will it get? More than half, or less than three tenths?
 
 # %% [markdown] lang="zh"
 # ## 四步，算一行
@@ -56,7 +56,7 @@ assert reproduces("scaled.xian", row)
 #
 # ### Step one: subtract the maximum
 #
-# Subtract the largest score from all six. The largest becomes 0 and the others are negative. Why we do this comes after the row is done.
+# Subtract the largest score from all six. The largest becomes 0 and the others are negative. Why we do this is explained after this row.
 
 # %%
 shifted = row - row.max()  # [6]
@@ -65,12 +65,12 @@ print(show.row(shifted, 2))
 # %% [markdown] lang="zh"
 # ### 第二步：取指数
 #
-# 每个数变成 $e$ 的那么多次方。负数的指数在 0 和 1 之间，0 的指数是 1。于是全是正数了，次序不变。
+# 拿每个数 $x$ 去算 $e^x$，$e$ 约等于 {{ np.e:.3f }}。这叫取指数，得到的数下面叫**指数值**。$x$ 是负数，指数值在 0 和 1 之间；$x$ 是 0，指数值是 1。这样全是正数了，次序不变。
 
-# %% [markdown] lang="en" of="ad51b19d"
+# %% [markdown] lang="en" of="9113e02a"
 # ### Step two: exponentials
 #
-# Raise $e$ to each of them. A negative power of $e$ lies between 0 and 1, and $e^0$ is 1. Now all are positive, and the order is the same.
+# For each number $x$ compute $e^x$, where $e$ is about {{ np.e:.3f }}. Where $x$ is negative the exponential lies between 0 and 1; where $x$ is 0 it is 1. Now all are positive, and the order is the same.
 
 # %%
 exps = np.exp(shifted)  # [6]
@@ -80,9 +80,9 @@ assert reproduces("exp.xian", exps)
 # %% [markdown] lang="zh"
 # ### 第三步：求和
 #
-# 先猜一下：六个指数里最大的是 1，其余都比 1 小。它们加起来更接近 1、4 还是 6？
+# 先猜一下：六个指数值里最大的是 1，其余都比 1 小。它们加起来更接近 1、4 还是 6？
 
-# %% [markdown] lang="en" of="3c9d1694"
+# %% [markdown] lang="en" of="a8cca9fe"
 # ### Step three: the sum
 #
 # Guess first: the largest of the six is 1, the others are smaller. Is their sum nearer to 1, to 4 or to 6?
@@ -115,7 +115,7 @@ assert np.isclose(weights_xian.sum(), 1, rtol=0, atol=1e-12)
 # 四步放在一张图里（文章的图 7-4）：
 
 # %% [markdown] lang="en" of="511062c7"
-# 怎么样 gets {{ weights_xian[怎么样]:.3f }}, less than a third. The others all get something too: even 的, the least, has {{ weights_xian[的]:.3f }}.
+# 怎么样 gets {{ weights_xian[怎么样]:.3f }}, less than three tenths. The others all get something too: even 的, the least, has {{ weights_xian[的]:.3f }}.
 #
 # The four steps in one figure (figure 7-4 of the article):
 
@@ -123,10 +123,10 @@ assert np.isclose(weights_xian.sum(), 1, rtol=0, atol=1e-12)
 figures.softmax_steps(row, lang)
 
 # %% [markdown] lang="zh"
-# 写在纸上是这样。最后的值是用没有舍入的数算的；如果用印出来的数会差一点，式子里写的是 ≈。
+# 写在纸上是这样。≈ 的地方，有数为了印出来舍入过；最后的值是用没有舍入的数算的。
 
-# %% [markdown] lang="en" of="699df898"
-# On paper it reads like this. The last value is computed from unrounded numbers; where the printed ones would give a neighbouring digit, the formula says ≈.
+# %% [markdown] lang="en" of="1636b4ac"
+# On paper it reads like this. ≈ marks each place where a number was rounded for printing. The last value is computed from unrounded numbers.
 
 # %%
 worked.weight(scaled, 西安, 怎么样)
@@ -152,7 +152,7 @@ for i in range(6):  # every row by itself
         weights_loop[i, j] = np.exp(scaled[i, j] - top) / denominator
 
 exps_all = np.exp(scaled - scaled.max(axis=1, keepdims=True))  # [6, 6] - [6, 1] -> [6, 6]
-weights = exps_all / exps_all.sum(axis=1, keepdims=True)  # [6, 6] / [6, 1] -> [6, 6]
+weights = exps_all / exps_all.sum(axis=1, keepdims=True)  # [6, 6] / [6, 1]: each row by its own sum
 
 assert np.allclose(weights_loop, weights, rtol=0, atol=1e-12)
 assert np.allclose(softmax(scaled), weights, rtol=0, atol=1e-12)
@@ -161,12 +161,12 @@ print(show.rows(weights))
 # %% [markdown] lang="zh"
 # ## 印出来的数，差一个末位
 #
-# 文章的第一步印的是两位小数的分数。拿这些印出来的数往下算，会得到什么？
+# 文章印的缩放后的分数只有两位小数。拿这些印出来的数往下算，会得到什么？
 
-# %% [markdown] lang="en" of="d59ef56a"
+# %% [markdown] lang="en" of="20cf1d05"
 # ## A last digit that differs
 #
-# The article prints the scores of step one with two decimals. What comes out if we go on from those printed numbers?
+# The article prints the scaled scores with two decimals. What comes out if we go on from those printed numbers?
 
 # %%
 printed = published("scaled.xian").values  # the six scores as printed
@@ -178,14 +178,14 @@ assert not reproduces("exp.xian", exps_printed)
 assert not reproduces("expsum.xian", exps_printed.sum())
 
 # %% [markdown] lang="zh"
-# 指数第一个是 {{ exps_printed[今天]:.4f }}，文章是 {{ exps[今天]:.4f }}；和是 {{ exps_printed.sum():.4f }}，文章是 {{ total:.4f }}；「今天」「天气」「怎么样」「？」的权重各差一个末位。
+# 第一个指数值是 {{ exps_printed[今天]:.4f }}，文章是 {{ exps[今天]:.4f }}；和是 {{ exps_printed.sum():.4f }}，文章是 {{ total:.4f }}；「今天」「天气」「怎么样」「？」的权重各差一个末位。
 #
-# 文章没有算错。它印的时候舍入，接着算的时候用的是没有舍入的数。照着印出来的数按计算器，差一个末位是正常的。
+# 文章没有算错。它印的时候舍入，接着算的时候用的是没有舍入的数。照着印出来的两位小数按计算器，指数值最多差 {{ np.abs(exps_printed - exps).max():.4f }}，权重差一个末位，都是正常的。
 
-# %% [markdown] lang="en" of="242b699c"
+# %% [markdown] lang="en" of="190c223c"
 # The first exponential is {{ exps_printed[今天]:.4f }} and the article has {{ exps[今天]:.4f }}; the sum is {{ exps_printed.sum():.4f }} and the article has {{ total:.4f }}; the weights of 今天, 天气, 怎么样 and ？ each differ in the last digit.
 #
-# The article made no mistake. It rounds what it prints and goes on with what it did not round. If you follow the printed numbers on a calculator, expect to be off by one in the last digit.
+# The article made no mistake. It rounds what it prints and goes on with what it did not round. Follow the printed two decimals on a calculator, and the exponentials are off by up to {{ np.abs(exps_printed - exps).max():.4f }} and the weights by one in the last digit. That is to be expected.
 
 # %%
 digits_off = np.round(softmax(printed), 3) != np.round(weights[西安], 3)
@@ -227,12 +227,12 @@ print(show.row(softmax(large)), "  subtracting the maximum")
 assert np.isnan(naive[怎么样]) and softmax(large)[怎么样] == 1
 
 # %% [markdown] lang="zh"
-# 不减，$e^{1000}$ 超出了双精度能表示的范围，变成 inf，inf 除以 inf 是 nan。减了，最大的指数永远是 1，不会溢出。
+# 不减，$e^{1000}$ 太大，双精度（float64，NumPy 平常用的）放不下，变成 inf，也就是无穷大。inf 除以 inf 是 nan，意思是“不是数”。减了，最大的指数值永远是 1，不会溢出。
 #
 # 到多大才溢出，要看精度：
 
-# %% [markdown] lang="en" of="cb793d20"
-# Without it, $e^{1000}$ is beyond what double precision can hold. It becomes inf, and inf divided by inf is nan. With it, the largest exponential is always 1 and nothing overflows.
+# %% [markdown] lang="en" of="48380afe"
+# Without it, $e^{1000}$ is more than double precision (float64, what NumPy uses by default) can hold. It becomes inf, infinity, and inf divided by inf is nan, not a number. With it, the largest exponential is always 1 and nothing overflows.
 #
 # How large is too large depends on the precision:
 
@@ -244,10 +244,10 @@ for dtype, limit in limits.items():
     print(f"{dtype.__name__}: e^x overflows above x = {limit:.1f}")
 
 # %% [markdown] lang="zh"
-# float16 里，分数过了 {{ limits[np.float16]:.1f }} 就溢出。[01](01_scores_and_scaling.ipynb) 里见过，$d_k=128$ 不缩放的分数，标准差就有 {{ np.sqrt(128):.1f }}。减最大值不是可有可无的讲究。
+# float16 里，分数过了 {{ limits[np.float16]:.1f }} 就溢出。随机的、缩放过的分数很少到这么大；训练好的模型没有这个保证，忘了缩放的更没有：[01](01_scores_and_scaling.ipynb) 里见过，$d_k=128$ 不缩放，标准差就有 {{ np.sqrt(128):.1f }}。减最大值几乎不费事，从此不会溢出。
 
-# %% [markdown] lang="en" of="ced3662c"
-# In float16 a score above {{ limits[np.float16]:.1f }} overflows. In [01](01_scores_and_scaling.ipynb) we saw that at $d_k=128$ unscaled scores have a standard deviation of {{ np.sqrt(128):.1f }}. Subtracting the maximum is no nicety.
+# %% [markdown] lang="en" of="3e8c979b"
+# In float16 a score above {{ limits[np.float16]:.1f }} overflows. Random scaled scores hardly ever get there. A trained model gives no such promise, and still less one that forgets to scale: in [01](01_scores_and_scaling.ipynb), unscaled scores at $d_k=128$ have a standard deviation of {{ np.sqrt(128):.1f }}. Subtracting the maximum costs next to nothing and makes overflow impossible.
 
 # %% [markdown] lang="zh"
 # ## 整张表：谁在看谁
@@ -283,7 +283,7 @@ figures.who_looks(weights, lang)
 # %% [markdown] lang="en" of="1f166cf7"
 # 西安 looks most at 怎么样 ({{ weights[西安, 怎么样]:.3f }}), and 怎么样 looks most at 西安 ({{ weights[怎么样, 西安]:.3f }}). The article tells a story of question and answer that find each other. It is easy to remember, but remember also that these numbers were solved for to reproduce the article's results. They were not learned from text. Whether a trained model has such a pair is measured in notebook 05.
 #
-# The article says that every row sums to exactly 1. The computed rows do. And the **printed** three decimals?
+# The article says that every row sums to exactly 1. The computed rows do. What do the **printed** three decimals sum to?
 
 # %%
 printed_sums = published("weights").values.sum(axis=1)
@@ -293,20 +293,20 @@ assert np.allclose(weights.sum(axis=1), 1, rtol=0, atol=1e-12)
 assert round(printed_sums[问号], 3) != 1
 
 # %% [markdown] lang="zh"
-# 「？」那一行，印出来的数加起来是 {{ printed_sums[问号]:.3f }}。六次舍入凑巧都往下，没有算错。
+# 「？」那一行，印出来的数加起来是 {{ printed_sums[问号]:.3f }}。六个数凑巧都是往下舍的，没有算错。
 
-# %% [markdown] lang="en" of="e5618c56"
-# In the row of ？ the printed numbers sum to {{ printed_sums[问号]:.3f }}. The roundings happen to go down together; nothing was computed wrongly.
+# %% [markdown] lang="en" of="63b0199e"
+# In the row of ？ the printed numbers sum to {{ printed_sums[问号]:.3f }}. All six happen to be rounded down; nothing was computed wrongly.
 
 # %% [markdown] lang="zh"
 # ## 缩放前，缩放后
 #
-# 「今天」这一行的差距最大。先猜：不除以 2，「？」的权重会从 {{ weights[今天, 问号]:.3f }} 变成多少？
+# 六行里，「今天」这一行的分数相差最大。先猜：不除以 2，「？」的权重会从 {{ weights[今天, 问号]:.3f }} 变成多少？
 
-# %% [markdown] lang="en" of="bf02cccc"
+# %% [markdown] lang="en" of="ea5c9da8"
 # ## With scaling and without
 #
-# In the row of 今天 the scores lie farthest apart. Guess first: without dividing by 2, what does the weight of ？ become instead of {{ weights[今天, 问号]:.3f }}?
+# Of the six rows, the scores of 今天 lie farthest apart. Guess first: without dividing by 2, what does the weight of ？ become instead of {{ weights[今天, 问号]:.3f }}?
 
 # %%
 unscaled_weights = softmax(score(Q, K))  # [6, 6]; the division by 2 left out
@@ -319,26 +319,26 @@ assert reproduces("weights.scaled.jintian_q", weights[今天, 问号])
 figures.with_and_without_scaling(unscaled_weights[今天], weights[今天], lang)
 
 # %% [markdown] lang="zh"
-# {{ unscaled_weights[今天, 问号]:.3f }} 和 {{ weights[今天, 问号]:.3f }}（文章的图 7-5）。不缩放时，「？」一个就拿走近四分之三，「怎么样」只剩 {{ unscaled_weights[今天, 怎么样]:.3f }}。缩放以后，「？」还是第一，别的词也有了像样的一份。
+# {{ unscaled_weights[今天, 问号]:.3f }} 和 {{ weights[今天, 问号]:.3f }}（文章的图 7-5）。不缩放时，「？」一个就拿走近四分之三，「怎么样」只剩 {{ unscaled_weights[今天, 怎么样]:.3f }}。缩放以后，「？」的权重还是最大，别的词都多分到一些。最少的「怎么样」升到 {{ weights[今天, 怎么样]:.3f }}。
 #
-# 哪一个“理解得更好”？从这两行数看不出来。缩放管的是训练能不能顺利开始，[01](01_scores_and_scaling.ipynb) 里算过。
+# 哪一个“理解得更好”？从这两行数看不出来。缩放是为了让训练有个好的起点，理由和它的限度见 [01](01_scores_and_scaling.ipynb)。
 
-# %% [markdown] lang="en" of="436a9e0f"
-# {{ unscaled_weights[今天, 问号]:.3f }} and {{ weights[今天, 问号]:.3f }} (figure 7-5 of the article). Without scaling ？ alone takes nearly three quarters, and {{ unscaled_weights[今天, 怎么样]:.3f }} is left for 怎么样. With scaling ？ is still the first, and the others have a fair share.
+# %% [markdown] lang="en" of="eec090cb"
+# {{ unscaled_weights[今天, 问号]:.3f }} and {{ weights[今天, 问号]:.3f }} (figure 7-5 of the article). Without scaling ？ alone takes nearly three quarters, and {{ unscaled_weights[今天, 怎么样]:.3f }} is left for 怎么样. With scaling ？ still has the largest weight, and every other token gets more. 怎么样, the least, rises to {{ weights[今天, 怎么样]:.3f }}.
 #
-# Which of the two understands the sentence better? These rows cannot tell. Scaling is about whether training starts well, as computed in [01](01_scores_and_scaling.ipynb).
+# Which of the two understands the sentence better? These rows cannot tell. Scaling is there to give training a good start; [01](01_scores_and_scaling.ipynb) shows the reason and its limits.
 
 # %% [markdown] lang="zh"
 # ## 不许看后面：因果遮罩
 #
-# 到这里，每个词都能看到整句话。会写下一个词的语言模型不是这样：它写到「西安」的时候，后面的词还不存在。训练时也一样：如果「西安」看得见后面的「怎么样」，要它猜的答案就摆在眼前了。
+# 到这里，每个词都能看到整句话。语言模型要做的是猜下一个词：在「西安」这里，要猜的是「的」。模型自己往下写的时候，「的」还不存在。训练的时候它就在手边，要是「西安」看得见，就没有什么可猜的了。所以每个词都不许看它后面的词。
 #
 # 先猜：「西安」这一行的权重，有多少给了它后面的词？
 
-# %% [markdown] lang="en" of="77b3b77a"
+# %% [markdown] lang="en" of="43a0fdcc"
 # ## No looking ahead: the causal mask
 #
-# So far every token sees the whole sentence. A language model that writes the next token does not: when it stands at 西安, the tokens after it do not exist yet. The same holds in training: if 西安 could see the 怎么样 that follows, the answer it has to guess would lie before its eyes.
+# So far every token sees the whole sentence. A language model guesses the next token. At 西安 it has to guess 的. When the model is writing, 的 does not exist yet. In training it does, and if 西安 could see it, there would be nothing left to guess. So no token may look at those after it.
 #
 # Guess first: how much of the row of 西安 is spent on tokens that come after it?
 
@@ -348,12 +348,12 @@ print(f"{future:.1%}")
 assert 0.7635 < future < 0.7645
 
 # %% [markdown] lang="zh"
-# {{ future:.1%}}。文章用这张表来讲大语言模型，这一点要说清楚：Qwen2.5、GLM-4、LLaMA 这些只看前文的模型里，「西安」看不到「怎么样」，也看不到「？」。两边都看的是另一类模型，比如 05 里的编码器。
+# {{ future:.1%}}。文章用这张表来讲大语言模型，这里要说清楚：Qwen2.5、GLM-4、LLaMA 这些模型只看前文，「西安」看不到后面的四个词，「怎么样」和「？」也在其中。两边都看的是另一类模型，比如 05 里的编码器。
 #
 # 「西安」看得到的只有「今天」和它自己。只用这两个分数做 softmax：
 
-# %% [markdown] lang="en" of="52c03a01"
-# {{ future:.1%}}. The article tells of large language models with this table, so this has to be said: in models that look back only, such as Qwen2.5, GLM-4 or LLaMA, 西安 cannot see 怎么样, nor ？. Models that look both ways are of another kind, like the encoder in notebook 05.
+# %% [markdown] lang="en" of="09108fdb"
+# {{ future:.1%}}. The article uses this table to explain large language models. But Qwen2.5, GLM-4 and LLaMA look back only: in them 西安 cannot see the four tokens after it, 怎么样 and ？ among them. Models that look both ways are of another kind, like the encoder in notebook 05.
 #
 # All that 西安 can see is 今天 and itself. The softmax of these two scores alone:
 
@@ -362,10 +362,10 @@ two = softmax(scaled[西安, : 西安 + 1])  # [2]
 print(show.row(two))
 
 # %% [markdown] lang="zh"
-# 每行看得到的个数不一样，一行一行截短太麻烦。办法是：不截，给不许看的分数加上 −∞。$e^{-\infty}=0$，它们的权重就是 0，也不进分母。
+# 每一行看得到的词数不同，一行一行截短太麻烦。所以不截，在不许看的位置给分数加上 −∞。$e^{-\infty}=0$：那里的权重就是 0，分母里也没有它。这张由 0 和 −∞ 组成的表就是**遮罩**；叫“因果”，是说没有一个词取决于后来的词。
 
-# %% [markdown] lang="en" of="236ef1f9"
-# Each row sees a different number of tokens, and cutting row by row is clumsy. Instead we leave the rows as they are and add −∞ to every score that may not be seen. $e^{-\infty}=0$: its weight is 0, and it adds nothing to the denominator.
+# %% [markdown] lang="en" of="2bd423d2"
+# Each row sees a different number of tokens, and cutting row by row is clumsy. Instead we leave the rows as they are and add −∞ to every score that may not be seen. $e^{-\infty}=0$: its weight is 0, and it adds nothing to the denominator. This table of 0 and −∞ is the **mask**. It is called causal because no token depends on a later one.
 
 # %%
 masked_loop = scaled.copy()
@@ -373,7 +373,9 @@ for i in range(6):
     for j in range(i + 1, 6):  # keys after the query
         masked_loop[i, j] = -np.inf
 
-mask = np.triu(np.full((6, 6), -np.inf), k=1)  # [6, 6]; 0 on and below the diagonal, −∞ above
+mask = np.zeros((6, 6))  # 0: may look
+for i in range(6):
+    mask[i, i + 1 :] = -np.inf  # everything after token i: may not
 causal = softmax(scaled + mask)  # [6, 6]
 
 assert np.array_equal(causal_mask(6), mask)
@@ -388,14 +390,14 @@ print(show.rows(causal))
 figures.both_ways_and_causal(weights, causal, lang)
 
 # %% [markdown] lang="zh"
-# 「西安」变成 [{{ causal[西安, 今天]:.3f }}, {{ causal[西安, 西安]:.3f }}]，第一名换成了「今天」。「今天」前面没有词，只能看自己，权重是 1。最后一个词「？」什么都看得到，它那一行没有变。
+# 「西安」变成 [{{ causal[西安, 今天]:.3f }}, {{ causal[西安, 西安]:.3f }}]，最大的换成了「今天」。「今天」前面没有词，只能看自己，权重是 1。最后一个词「？」什么都看得到，它那一行没有变。
 #
 # 有一种写法也能得到同样的数：先做完 softmax，把不许看的权重改成 0，再除以剩下的和。忘了最后那一除，行和就不是 1：
 
-# %% [markdown] lang="en" of="ec4202d2"
-# 西安 becomes [{{ causal[西安, 今天]:.3f }}, {{ causal[西安, 西安]:.3f }}], and its first is now 今天. 今天 has nothing before it and can only look at itself, with weight 1. The last token, ？, sees everything, and its row has not changed.
+# %% [markdown] lang="en" of="82fa528c"
+# 西安 becomes [{{ causal[西安, 今天]:.3f }}, {{ causal[西安, 西安]:.3f }}], and its largest weight is now on 今天. 今天 has nothing before it and can only look at itself, with weight 1. The last token, ？, sees everything, and its row has not changed.
 #
-# There is another way to the same numbers: finish the softmax, set the weights that may not be seen to 0, and divide by what is left. Forget that last division, and the rows no longer sum to 1:
+# There is another way to the same numbers: finish the softmax, set the weights of the masked keys to 0, and divide each row by the sum of what is left. Forget that last division, and the rows no longer sum to 1:
 
 # %%
 zeroed = np.where(mask == 0, weights, 0)  # [6, 6]
@@ -406,9 +408,9 @@ assert not np.allclose(zeroed.sum(axis=1)[:-1], 1, atol=0.05)
 # %% [markdown] lang="zh"
 # ### −∞ 还是 −100000
 #
-# 不少程序填的不是 −∞，是一个很大的负数，比如 $-10^5$。先看它在小例子里：
+# 不少程序加的不是 −∞，而是一个绝对值很大的负数，比如 $-10^5$。先在小例子里试：
 
-# %% [markdown] lang="en" of="49ac2bd3"
+# %% [markdown] lang="en" of="9b7c5fb3"
 # ### −∞ or −100000
 #
 # Many programs add a large negative number, such as $-10^5$, in place of −∞. In the toy:
@@ -419,31 +421,33 @@ assert np.array_equal(softmax(scaled + finite_mask), causal)
 print("the same")
 
 # %% [markdown] lang="zh"
-# 没有差别：$e^{-100000}$ 小到双精度只能写成 0。出事的是另外两种场合。
+# 没有差别：$e^{-100000}$ 太小，双精度里就是 0。另外两种情况才会出错。
 #
 # **分数本身很大。** 两个键，第二个被遮住，可它的分数有 $2 × 10^5$：
 
-# %% [markdown] lang="en" of="d41854ff"
+# %% [markdown] lang="en" of="6d18fe7e"
 # No difference: $e^{-100000}$ is so small that double precision can only write 0. Trouble comes in two other cases.
 #
 # **The scores are large themselves.** Two keys, the second masked, but its score is $2 × 10^5$:
 
 # %%
-big = np.array([[0.0, 2e5]])
-print(softmax(big + [0, -1e5])[0], "  −1e5")
-print(softmax(big + [0, -np.inf])[0], "  −∞")
-assert softmax(big + [0, -1e5])[0, 1] == 1  # the masked key takes everything
-assert softmax(big + [0, -np.inf])[0, 1] == 0
+big = np.array([0.0, 2e5])  # two scores; the second key is to be masked
+finite = softmax(big + np.array([0, -1e5]))
+infinite = softmax(big + np.array([0, -np.inf]))
+print(finite, "  −1e5")
+print(infinite, "  −∞")
+assert finite[1] == 1  # the masked key takes everything
+assert infinite[1] == 0
 
 # %% [markdown] lang="zh"
 # 遮住的键反而拿走了全部。
 #
-# **一整行都被遮住**，比如凑数的空行。给每个分数都加 $-10^5$，等于都减同一个数。前面刚看过，减同一个数什么也不改变：
+# **一整行都被遮住。** 几句话凑成一批，短句要补上空的 token（padding），就会有这样的行。每个分数都加 $-10^5$，等于都减去同一个数。前面看过，减同一个数，权重不变：
 
-# %% [markdown] lang="en" of="b0ab5b0a"
+# %% [markdown] lang="en" of="5342f165"
 # The masked key takes everything.
 #
-# **A whole row is masked**, as with padding. Adding $-10^5$ to every score subtracts one number from all of them, and as seen above this changes nothing:
+# **A whole row is masked.** When sentences form a batch, the short ones are filled up with empty tokens (padding), and such rows appear. Adding $-10^5$ to every score subtracts one number from all of them, and as seen above this changes nothing:
 
 # %%
 print(show.row(softmax(row - 1e5)), "  all masked with −1e5")
@@ -451,14 +455,14 @@ print(show.row(softmax(row)), "  no mask at all")
 assert np.allclose(softmax(row - 1e5), softmax(row), rtol=0, atol=1e-9)
 
 try:
-    apply_mask(row[None], np.full((1, 6), -np.inf))  # [1, 6]
+    apply_mask(row.reshape(1, 6), np.full((1, 6), -np.inf))
 except ValueError as error:
     print(error)
 
 # %% [markdown] lang="zh"
-# 填 $-10^5$，遮罩等于没有，还看不出来。填 −∞，NumPy 会算出 nan；`byhand` 不等到 nan，直接说哪一行没有东西可看。所以全套都填 −∞。
+# 加 $-10^5$，遮罩等于没有，还看不出来。加 −∞，NumPy 会算出 nan；`byhand` 不等到 nan，直接说哪一行没有东西可看。所以全套都用 −∞。
 
-# %% [markdown] lang="en" of="615cb64c"
+# %% [markdown] lang="en" of="629ea2a6"
 # With $-10^5$ the mask is gone, and nothing shows it. With −∞ NumPy would give nan; `byhand` does not wait for the nan and says which row has nothing to look at. So these notebooks always use −∞.
 
 # %% [markdown] lang="zh"
@@ -486,14 +490,14 @@ assert not reproduces("weights", wrong)
 # 养成习惯：每次做完 softmax，看一眼 `weights.sum(axis=-1)`。
 
 # %% [markdown] lang="en" of="d58f11a5"
-# The shape is still 6 × 6, and every number still lies between 0 and 1. One thing gives it away: the rows do not sum to 1, the columns do. The row of ？ sums to {{ wrong[问号].sum():.3f }}, so what it collects is blown up; that of 的 has only {{ wrong[的].sum():.3f }}.
+# The shape is still 6 × 6, and every number still lies between 0 and 1. One thing gives it away: the rows do not sum to 1, the columns do. The row of ？ sums to {{ wrong[问号].sum():.3f }}, so the values it collects come out too large; that of 的 sums to only {{ wrong[的].sum():.3f }}.
 #
 # Make it a habit: after every softmax, look at `weights.sum(axis=-1)`.
 
 # %% [markdown] lang="zh"
 # ## 三个问题
 #
-# **1.** 六个分数都加上 7，权重怎么变？
+# **1.** 六个缩放后的分数都加上 7，权重怎么变？
 #
 # <details><summary>答案</summary>
 #
@@ -501,11 +505,11 @@ assert not reproduces("weights", wrong)
 #
 # </details>
 #
-# **2.** 六个分数都乘 2，权重怎么变？
+# **2.** 六个缩放后的分数都乘 2，权重怎么变？
 #
 # <details><summary>答案</summary>
 #
-# 变尖。「怎么样」从 {{ softmax(row)[怎么样]:.3f }} 到 {{ softmax(2 * row)[怎么样]:.3f }}。这正好是不缩放的那一行。
+# 变尖。「怎么样」从 {{ softmax(row)[怎么样]:.3f }} 到 {{ softmax(2 * row)[怎么样]:.3f }}。这正好是不缩放的那一行，因为缩放除以的就是 2。
 #
 # </details>
 #
@@ -519,10 +523,10 @@ assert not reproduces("weights", wrong)
 #
 # 下一本：[03 加权取值](03_weighted_values.ipynb)
 
-# %% [markdown] lang="en" of="63c9a6f2"
+# %% [markdown] lang="en" of="6e685e12"
 # ## Three questions
 #
-# **1.** Add 7 to all six scores. What happens to the weights?
+# **1.** Add 7 to all six scaled scores. What happens to the weights?
 #
 # <details><summary>Answer</summary>
 #
@@ -530,11 +534,11 @@ assert not reproduces("weights", wrong)
 #
 # </details>
 #
-# **2.** Double all six scores. What happens to the weights?
+# **2.** Double all six scaled scores. What happens to the weights?
 #
 # <details><summary>Answer</summary>
 #
-# They get more peaked. 怎么样 goes from {{ softmax(row)[怎么样]:.3f }} to {{ softmax(2 * row)[怎么样]:.3f }}. This is exactly the row without scaling.
+# They get more peaked. 怎么样 goes from {{ softmax(row)[怎么样]:.3f }} to {{ softmax(2 * row)[怎么样]:.3f }}. This is exactly the row without scaling, because scaling divided by 2.
 #
 # </details>
 #

@@ -79,12 +79,12 @@ assert reproduces("output.xian.dim1", one_number)
 # %% [markdown] lang="zh"
 # 是正的，{{ one_number:.3f }}。它自己那个大负数只算 {{ weights[西安, 西安]:.1%}}。
 #
-# 式子里最后一个符号是 ≈，不是 =。照着印出来的数按计算器，得到的是另一个末位：
+# 文章在这里写的是 =，我们写的是 ≈。照着印出来的数按计算器，得到的是另一个末位：
 
-# %% [markdown] lang="en" of="1848cb82"
+# %% [markdown] lang="en" of="f5986aa5"
 # It is positive, {{ one_number:.3f }}. Its own large negative number counts for {{ weights[西安, 西安]:.1%}} only.
 #
-# The last sign in the formula is ≈ and not =. With the printed numbers, a calculator gives another last digit:
+# The article writes = here, and we write ≈. With the printed numbers, a calculator gives another last digit:
 
 # %%
 printed_weights = published("weights").values[西安]  # [6], three decimals

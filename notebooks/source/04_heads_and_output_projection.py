@@ -397,7 +397,10 @@ print(show.row(output[西安]), "  W_O")
 print(show.row(transposed[西安]), "  W_O transposed")
 assert transposed.shape == output.shape and not np.allclose(transposed, output, atol=0.1)
 
-models = {m["model"]: m for m in data.read_json("models.json")["models"]}
+models = {
+    name: data.model(name)
+    for name in ("Qwen2.5-7B", "Gemma-2-9B", "GPT-2 (124M)", "BERT-Large", "LLaMA-3-8B")
+}
 for name in ("Qwen2.5-7B", "Gemma-2-9B"):
     n_in, n_out = models[name]["wo_shape_in_out"]
     print(f"{n_in} -> {n_out}   {name}")
