@@ -98,6 +98,8 @@ def lab(rest: list[str]) -> None:
         "--edition", choices=("zh", "en"), default=os.environ.get("EDITION") or default_edition()
     )
     chosen, others = options.parse_known_args(rest)
+    if chosen.edition not in ("zh", "en"):
+        sys.exit(f"EDITION is zh or en, not {chosen.edition}.")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         others.append("--allow-root")  # a container's only user; Jupyter still listens on localhost
     run(PYTHON, "-m", "jupyterlab", f"notebooks/{chosen.edition}/{FIRST}", *others)
@@ -131,6 +133,9 @@ def clean() -> None:
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show “…” shows “?”
     if sys.version_info < OLDEST:
         sys.exit(
             f"Python {OLDEST[0]}.{OLDEST[1]} or newer is needed; this is {sys.version.split()[0]}. "
@@ -139,6 +144,8 @@ def main() -> None:
     command, rest = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("help", [])
     commands = {
         "help": lambda: print(__doc__),
+        "-h": lambda: print(__doc__),
+        "--help": lambda: print(__doc__),
         "setup": lambda: None,
         "lab": lambda: lab(rest),
         "test": lambda: test(rest),
@@ -151,7 +158,7 @@ def main() -> None:
     }
     if command not in commands:
         sys.exit(f"run.py knows no command {command!r}.\n\n{__doc__}")
-    if command not in {"help", "clean"}:
+    if command not in {"help", "-h", "--help", "clean"}:
         setup()
     commands[command]()
 

@@ -1,13 +1,18 @@
 """Each fault planted in a source or an edition stops the build, with one line that says where."""
 
+import base64
 import re
+from io import BytesIO
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
+from PIL import Image
 
 from authoring import build, guard
 from authoring.source import Fault, accept, fingerprint, read
+from byhand import figures
 
 HEAD = '# %%\nlang = "zh"\n\n\n'
 
@@ -83,6 +88,31 @@ STATIC = {
         pair("{{ 0.26 }}", "{{ 0.26 }}"),
         r"99_test\.py:5: \{\{ 0\.26 \}\} computes nothing",
     ),
+    "full stops of other scripts": (
+        pair("约 0。26", "x"),
+        r"99_test\.py:5: a typed number in prose",
+    ),
+    "a decimal comma": (pair("约 0,26", "x"), r"99_test\.py:5: a typed number in prose"),
+    "Chinese figures": (pair("零点二六", "x"), r"99_test\.py:5: a typed number in prose"),
+    "a percentage in Chinese": (pair("百分之二十", "x"), r"99_test\.py:5: a typed number in prose"),
+    "a percentage in words": (pair("x", "26 per cent"), r"99_test\.py:8: a typed number in prose"),
+    "a fraction": (pair(r"$\frac{26}{100}$", "x"), r"99_test\.py:5: a typed number in prose"),
+    "an entity": (pair("0&#46;26", "x"), r"99_test\.py:5: a typed number in prose"),
+    "markup inside": (pair("0<b>.</b>26", "x"), r"99_test\.py:5: a typed number in prose"),
+    "stars inside": (pair("0.**26**", "x"), r"99_test\.py:5: a typed number in prose"),
+    "braces inside": (pair("$0{.}26$", "x"), r"99_test\.py:5: a typed number in prose"),
+    "no link": (pair("](0.26)", "x"), r"99_test\.py:5: a typed number in prose"),
+    "more than what is quoted": (pair("Qwen2.57", "x"), r"99_test\.py:5: a typed number in prose"),
+    "a number in parentheses": (pair("{{ (0.26) }}", "x"), r"99_test\.py:5: .* computes nothing"),
+    "a quotient of literals": (pair("{{ 26 / 100 }}", "x"), r"99_test\.py:5: .* computes nothing"),
+    "a string": (pair("{{ '0.26' }}", "x"), r"99_test\.py:5: .* computes nothing"),
+    "an open expression": (pair("{{ x", "x"), r"99_test\.py:5: a \{\{ without its"),
+    "a printed literal": ("# %%\nprint(0.26)\n", r"99_test\.py:6: a typed number is printed"),
+    "a literal in an f-string": (
+        '# %%\nprint(f"{0.26}")\n',
+        r"99_test\.py:6: a typed number in an f-string",
+    ),
+    "exit": ("# %%\nexit()\n", r"99_test\.py:6: exit\(\) ends the kernel"),
     "three braces": (
         pair(r"\text{{{ x }}}", "x"),
         r"99_test\.py:5: put a space between",
@@ -100,6 +130,19 @@ def test_a_fault_in_a_source_is_one_line_that_says_where(
         read(path)
     assert re.match(says, str(caught.value)), caught.value
     assert "\n" not in str(caught.value)
+
+
+def test_a_comment_is_no_magic(write: Writer) -> None:
+    (_, cell) = read(write(HEAD, "# %%\n# ls\n# why?\n# %s is printed\nx = 1\n"))
+    assert cell.text == "# ls\n# why?\n# %s is printed\nx = 1"
+
+
+def test_a_source_that_is_no_text_or_not_there_is_named(write: Writer) -> None:
+    write.path.write_bytes("数".encode("utf-16"))
+    with pytest.raises(Fault, match="99_test.py:1: this is not UTF-8"):
+        read(write.path)
+    with pytest.raises(Fault, match="there is no such source; there are: 00_map"):
+        accept(write.path.with_name("98_none.py"), [])
 
 
 def test_text_before_the_first_cell_is_refused(write: Writer) -> None:
@@ -172,12 +215,26 @@ RUNNING = {
         r"99_test\.py:5: .* reads -0\.000",
     ),
     "minus zero in an output": (
-        "# %%\nprint(f'{-1e-9:.2f}')\n",
+        "# %%\nx = -1e-9\nprint(f'{x:.2f}')\n",
         r"99_test\.py:5: the cell prints -0\.00",
     ),
     "a bare NumPy scalar": (
         "# %%\nimport numpy as np\nnp.float64(1)\n",
         r"99_test\.py:5: the cell prints np\.float64\(",
+    ),
+    "nothing to say": (pair("{{ lang and None }}", "x"), r"99_test\.py:5: .* reads None"),
+    "nan": (pair("{{ float('nan') }}", "x"), r"99_test\.py:5: .* reads nan"),
+    "minus zero in an array": (
+        "# %%\nimport numpy as np\nprint(np.array([-0.0, 1]))\n",
+        r"99_test\.py:5: the cell prints -0\.",
+    ),
+    "an expression that warns": (
+        pair("{{ __import__('warnings').warn('old') or 7 }}", "x"),
+        r"99_test\.py:5: an expression writes to stderr: .*old",
+    ),
+    "the languages differ in a sign": (
+        pair("{{ int(2) }}", "{{ int(-2) }}"),
+        r"99_test\.py:8: only one of the two paragraphs says -2, 2",
     ),
     "the languages name different numbers": (
         pair("{{ 1 + 1 }}", "{{ 1 + 2 }}"),
@@ -203,10 +260,11 @@ def test_a_source_says_once_which_language_it_is(write: Writer) -> None:
 
 GOOD = (
     HEAD
-    + pair("数是 {{ 3 / 8:.3f }}。", "The number is {{ 3 / 8:.3f }}.")
+    + pair("数是 {{ int(3) / 8:.3f }}。", "The number is {{ int(3) / 8:.3f }}.")
     + '# %% tags=["hide-input"]\nprint(lang)\n\n# %%\n'
-    + "from IPython.display import Image\n"
-    + "Image(b'\\x89PNG\\r\\n\\x1a\\n' + bytes(16), alt='a picture', format='png')\n"
+    + "from io import BytesIO\nfrom IPython.display import Image\nfrom PIL import Image as Draw\n"
+    + "file = BytesIO()\nDraw.new('RGB', (9, 7), 'red').save(file, 'png')\n"
+    + "Image(file.getvalue(), alt='a picture')\n"
 )  # fmt: skip
 
 
@@ -242,6 +300,20 @@ def test_a_second_build_gives_the_same_bytes(editions: tuple[Path, Path]) -> Non
     assert build.stale(source, "en", folder) is None
 
 
+def test_pictures_may_differ_a_little_and_no_more() -> None:
+    def text(array: np.ndarray) -> str:
+        file = BytesIO()
+        Image.fromarray(array.astype(np.uint8)).save(file, "png")
+        return base64.b64encode(file.getvalue()).decode()
+
+    rng = np.random.default_rng(3)
+    picture = rng.integers(20, 230, (31, 37, 3))
+    assert build.same_picture(text(picture), text(picture + rng.integers(-3, 4, picture.shape)))
+    assert not build.same_picture(text(picture), text(picture[::-1]))
+    assert not build.same_picture(text(picture), text(picture[:-1]))
+    assert not build.same_picture(text(picture), "AAAA")
+
+
 def test_an_edition_edited_by_hand_is_stale(editions: tuple[Path, Path]) -> None:
     source, folder = editions
     path = folder / "zh" / "99_test.ipynb"
@@ -256,10 +328,18 @@ def test_an_edition_edited_by_hand_is_stale(editions: tuple[Path, Path]) -> None
     assert says(original.replace('"zh\\n"', '"en\\n"')).startswith("99_test.py:11: cell 3 of zh/")
     notebook = nbformat.reads(original, as_version=4)
     png = notebook.cells[3].outputs[0]["data"]["image/png"]
-    assert says(original.replace(png, "AAAA")) == "None"  # image bytes may differ
+    other = figures.heatmap(np.eye(6), "weights", "zh", title="x")._repr_png_()[0]
+    swapped = original.replace(png.strip(), base64.b64encode(other).decode())
+    assert says(swapped).startswith("99_test.py:14: the picture of cell 4 of zh/")
+    assert says(original.replace(png.strip(), "")).startswith(
+        "99_test.py:14: the picture of cell 4"
+    )
     notebook.cells.append(nbformat.v4.new_markdown_cell("more", id="more"))
     assert "has cells or metadata that this does not build" in says(nbformat.writes(notebook))
-    assert "is not a notebook" in says("{}")
+    for broken in ("{}", "[]", '{"cells": null}', "not json", '{"cells": [1], "nbformat": 4}'):
+        assert "is not a notebook" in says(broken), broken
+    path.write_bytes(b"\xff\xfe")
+    assert "is not a notebook" in str(build.difference(original, source, "zh", folder))
     path.unlink()
     assert "has not been built" in str(build.difference(original, source, "zh", folder))
     path.write_text(original, encoding="utf-8")

@@ -6,28 +6,36 @@ where it stands: {{ total:.4f }} becomes what f"{total:.4f}" is at that point.
 """
 
 import ast
+import base64
 import hashlib
+import queue
 import re
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from nbclient.util import run_sync
+from nbclient.util import ensure_async, run_sync
+from PIL import Image
 
 from authoring.source import EDITIONS, EXPRESSION, ROOT, Cell, Code, Fault, Prose, read
 
 NOTEBOOKS = ROOT / "notebooks"
 CELL_SECONDS = 120
+KERNEL_STARTS = 3
+PICTURE_TOLERANCE = 6  # as for the image baselines of the figure tests
 LANGUAGE_LINE = re.compile(r'^lang = "zh"', re.MULTILINE)
 IMAGES = ("image/png", "image/jpeg")
 WIDGET = "application/vnd.jupyter.widget-view+json"
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_NEGATIVE_ZERO = re.compile(r"(?<![\w.])[-−]0(?:\.0+)?(?![\w.])")
+_NUMBER = re.compile(r"[-−]?\d+(?:[.,]\d+)*%?")
+_NEGATIVE_ZERO = re.compile(r"(?<![\w.])[-−]0(?:\.0*)?(?:e[+-]?\d+)?(?![\w.])")
 _SCALAR_REPR = re.compile(r"np\.\w+\(")
 
 # No versions in here: 3.11 and 3.13 must write the same bytes.
@@ -98,7 +106,7 @@ def _execute(source: Path, notebook: Any, cells: list[Cell], lines: list[int], l
         extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         resources={"metadata": {"path": str(edition_path(source.stem, lang).parent)}},
     )
-    with client.setup_kernel():
+    with _kernel(client):
         count = 0
         for n, (new, cell, line) in enumerate(zip(notebook.cells, cells, lines, strict=True)):
             if isinstance(cell, Code):
@@ -109,7 +117,7 @@ def _execute(source: Path, notebook: Any, cells: list[Cell], lines: list[int], l
                     raise Fault(
                         source.name, line, f"the cell ends in {error.ename}: {error.evalue}"
                     ) from None
-                except (CellTimeoutError, DeadKernelError) as error:
+                except (CellTimeoutError, DeadKernelError, RuntimeError) as error:
                     raise Fault(source.name, line, f"the cell did not finish: {error}") from None
             else:
                 values = {
@@ -118,6 +126,28 @@ def _execute(source: Path, notebook: Any, cells: list[Cell], lines: list[int], l
                 }
                 _same_numbers(source, cell, values)
                 new.source = _filled(new.source, values[lang])
+
+
+@contextmanager
+def _kernel(client: NotebookClient) -> Iterator[None]:
+    """The client's kernel, started.
+
+    Kernels that start at the same moment can be given the same port, and one of them dies; then
+    the start is tried again.
+    """
+    for attempt in range(KERNEL_STARTS):
+        running = client.setup_kernel()
+        try:
+            running.__enter__()
+            break
+        except RuntimeError:
+            client.km = None
+            if attempt == KERNEL_STARTS - 1:
+                raise
+    try:
+        yield
+    finally:
+        running.__exit__(None, None, None)
 
 
 def _filled(text: str, values: list[str]) -> str:
@@ -141,7 +171,13 @@ def _evaluate(client: NotebookClient, source: Path, line: int, text: str) -> lis
         except SyntaxError:
             raise Fault(source.name, line, f"{{{{ {expression} }}}} is not Python") from None
         asked[str(n)] = code
-    replies = run_sync(_ask)(client.kc, asked)
+    try:
+        replies, complaint = run_sync(_ask)(client, asked)
+    except queue.Empty:
+        what = f"the kernel gave no answer to {{{{ {' }}, {{ '.join(expressions)} }}}}"
+        raise Fault(source.name, line, what) from None
+    if complaint:
+        raise Fault(source.name, line, f"an expression writes to stderr: {complaint}")
     results = []
     for n, expression in enumerate(expressions):
         reply = replies[str(n)]
@@ -149,19 +185,43 @@ def _evaluate(client: NotebookClient, source: Path, line: int, text: str) -> lis
             what = f"{{{{ {expression} }}}} raises {reply['ename']}: {reply['evalue']}"
             raise Fault(source.name, line, what)
         value: str = ast.literal_eval(reply["data"]["text/plain"])
-        if _NEGATIVE_ZERO.search(value) or _SCALAR_REPR.search(value):
+        nothing = value.strip().lower() in ("", "nan", "inf", "-inf", "none")
+        if nothing or _NEGATIVE_ZERO.search(value) or _SCALAR_REPR.search(value):
             raise Fault(source.name, line, f"{{{{ {expression} }}}} reads {value}")
         results.append(value)
     return results
 
 
-async def _ask(kc: Any, expressions: dict[str, str]) -> dict[str, Any]:
+async def _ask(client: NotebookClient, expressions: dict[str, str]) -> tuple[dict[str, Any], str]:
+    """The kernel's replies to the expressions, and what they wrote to stderr.
+
+    queue.Empty when the kernel is dead or silent for CELL_SECONDS.
+    """
+    kc: Any = client.kc
+    km: Any = client.km
     sent = kc.execute("", silent=True, store_history=False, user_expressions=expressions)
-    while True:
-        reply = await kc.get_shell_msg(timeout=CELL_SECONDS)
+    found: dict[str, Any] | None = None
+    waited = 0
+    while found is None:
+        try:
+            reply = await kc.get_shell_msg(timeout=1)
+        except queue.Empty:
+            waited += 1
+            if waited >= CELL_SECONDS or not await ensure_async(km.is_alive()):
+                raise
+            continue
         if reply["parent_header"].get("msg_id") == sent:
-            found: dict[str, Any] = reply["content"]["user_expressions"]
-            return found
+            found = reply["content"]["user_expressions"]
+    complaint = ""
+    while True:  # what the expressions wrote, up to the kernel's word that it is idle again
+        message = await kc.get_iopub_msg(timeout=CELL_SECONDS)
+        if message["parent_header"].get("msg_id") != sent:
+            continue
+        content = message["content"]
+        if message["msg_type"] == "stream" and content["name"] == "stderr":
+            complaint += content["text"]
+        if message["msg_type"] == "status" and content["execution_state"] == "idle":
+            return found, complaint
 
 
 def _same_numbers(source: Path, cell: Prose, values: dict[str, list[str]]) -> None:
@@ -180,7 +240,7 @@ def _tidy(source: Path, notebook: Any, lines: list[int]) -> None:
         cell.metadata.pop("execution", None)
         for output in cell.outputs:
             if output.get("name") == "stderr":
-                first = output.text.strip().splitlines()[0]
+                first = (output.text.strip() or repr(output.text)).splitlines()[0]
                 raise Fault(source.name, line, f"the cell writes to stderr: {first}")
             if output.output_type == "error":
                 raise Fault(source.name, line, f"the cell ends in {output.ename}: {output.evalue}")
@@ -210,6 +270,36 @@ def without_images(text: str) -> Any:
     return notebook
 
 
+def images(notebook: Any) -> list[list[str]]:
+    """The base64 texts of the images of each cell."""
+    return [
+        [
+            o["data"][kind]
+            for o in cell.get("outputs", [])
+            for kind in IMAGES
+            if kind in o.get("data", {})
+        ]
+        for cell in notebook.cells
+    ]
+
+
+def same_picture(stored: str, fresh: str) -> bool:
+    """Whether two stored images show the same, rasterised on whatever system.
+
+    The same size, and a root mean square difference below PICTURE_TOLERANCE of 255.
+    """
+    if stored == fresh:
+        return True
+    try:
+        a, b = (
+            np.asarray(Image.open(BytesIO(base64.b64decode(text))).convert("RGB"), dtype=float)
+            for text in (stored, fresh)
+        )
+    except (OSError, ValueError):
+        return False
+    return a.shape == b.shape and bool(np.sqrt(np.mean((a - b) ** 2)) < PICTURE_TOLERANCE)
+
+
 def stale(source: Path, lang: str, notebooks: Path = NOTEBOOKS) -> Fault | None:
     """What is wrong with an edition on disk, or None when it is what its source builds."""
     try:
@@ -224,15 +314,23 @@ def difference(built: str, source: Path, lang: str, notebooks: Path = NOTEBOOKS)
     shown = f"{lang}/{path.name}"
     if not path.exists():
         return Fault(source.name, 1, f"{shown} has not been built (make notebooks)")
-    text = path.read_text(encoding="utf-8")
     try:
-        there = without_images(text)
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError, KeyError, AttributeError):
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
         return Fault(source.name, 1, f"{shown} is not a notebook (make notebooks)")
     wanted = without_images(built)
-    if there == wanted:
-        return None
     lines = [c.line if isinstance(c, Code) else c.at(lang) for c in read(source)]
+    try:
+        there = without_images(text)
+        pictures = [images(nbformat.reads(t, as_version=4)) for t in (text, built)]
+    except Exception:  # whatever nbformat makes of a file that is no notebook
+        return Fault(source.name, 1, f"{shown} is not a notebook (make notebooks)")
+    if there == wanted:
+        for n, (stored, fresh) in enumerate(zip(*pictures, strict=True)):
+            if not all(same_picture(a, b) for a, b in zip(stored, fresh, strict=True)):
+                what = f"the picture of cell {n + 1} of {shown} is not what this draws"
+                return Fault(source.name, lines[n], what)
+        return None
     for n, line in enumerate(lines):
         if n >= len(there.cells) or there.cells[n] != wanted.cells[n]:
             return Fault(source.name, line, f"cell {n + 1} of {shown} is not what this builds")

@@ -20,8 +20,12 @@ ALLOWED: dict[tuple[str, str], str] = {}
 
 def faults(path: Path) -> Iterator[str]:
     """One line for each thing wrong with an executed notebook."""
-    notebook = nbformat.read(path, as_version=4)
     shown = f"{path.parent.name}/{path.name}"
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except Exception as error:  # whatever nbformat makes of a file that is no notebook
+        yield f"{shown}: not a notebook ({type(error).__name__})"
+        return
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     if not code:
         yield f"{shown}: no code cell"

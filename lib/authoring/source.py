@@ -15,10 +15,12 @@ that no expression made is refused.
 
 import ast
 import hashlib
+import html
 import io
 import re
 import tokenize
 import tomllib
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +34,18 @@ EDITIONS = ("zh", "en")
 EXPRESSION = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
 _MARKER = re.compile(r"^# %%.*$", re.MULTILINE)
 _OF = re.compile(r'\s+of="[^"]*"')
-# A decimal, or a percentage: figures a reader would take for results.
-_TYPED = re.compile(r"\d[.．]\d|(?<![\w.])\.\d|\d\s*\\?[%％]")
-_TYPED_EXPRESSION = re.compile(r"\s*-?[\d._]+\s*(?::[^:]*)?")
-_LINK_TARGET = re.compile(r"\]\([^)]*\)")
+# A decimal, a percentage or a fraction, in figures or in Chinese: what a reader takes for a result.
+_TYPED = re.compile(
+    r"\d[.,·٫•․。]\d|(?<![\w.])\.\d|\d\s*\\?[%‰]|\d\s*per\s?cent|[½⅓⅔¼¾⅕⅛]"
+    r"|\\frac\d{3,}|[零〇一二三四五六七八九十百]点[零〇一二三四五六七八九]|百分之[零〇一二三四五六七八九十百]",
+    re.IGNORECASE,
+)
+# What a page does not show, or shows as if it were not there.
+_UNSEEN = re.compile(r"<[^>]*>|\*\*|[\u200b-\u200d\u2060\ufeff{}]|\\(?:text|mathrm|[,!;:])")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+# `# %s` and `# ls` are comments here, not magics.
+_FORMAT = {"extension": ".py", "format_name": "percent", "comment_magics": False}
+_LINK_TARGET = re.compile(r"(\[[^\]]*\])\([^)\s]*[/#a-z][^)]*\)")
 
 
 class Fault(Exception):
@@ -125,9 +135,10 @@ def accept(path: Path, lines: list[int], everything: bool = False) -> tuple[list
     fingerprint yet, and with `everything` all. Returns the lines of the English paragraphs that
     were stamped, and of those that still wait to be looked at.
     """
+    cells = list(_walk(path))
     rows = path.read_text(encoding="utf-8").split("\n")
     stamped, waiting, begins = [], [], set()
-    for line, _, zh, _, twin in _walk(path):
+    for line, _, zh, _, twin in cells:
         if twin is None:
             continue
         line_en, _, of = twin
@@ -150,9 +161,16 @@ _Walked = tuple[int, str, str, dict[str, list[str]], tuple[int, str, str] | None
 
 def _walk(path: Path) -> Iterator[_Walked]:
     """Each code cell, and each pair of paragraphs with its twin (line, text, `of`)."""
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Fault(path.name, 1, "this is not UTF-8") from None
+    except FileNotFoundError:
+        raise Fault(
+            path.name, 1, f"there is no such source; there are: {', '.join(names())}"
+        ) from None
     lines = [text.count("\n", 0, m.start()) + 1 for m in _MARKER.finditer(text)]
-    cells = jupytext.reads(text, fmt="py:percent").cells
+    cells = jupytext.reads(text, fmt=_FORMAT).cells
     if len(cells) != len(lines):
         raise Fault(path.name, 1, "text before the first cell: begin with a line `# %%`")
     at = list(zip(lines, cells, strict=True))
@@ -183,7 +201,9 @@ def _quoted() -> list[str]:
 
 def _check_typed(path: Path, line: int, text: str, where: str) -> None:
     for quoted in _quoted():
-        text = text.replace(quoted, "")
+        text = re.sub(re.escape(quoted) + r"(?![\d.]*\d)", " ", text)
+    text = unicodedata.normalize("NFKC", html.unescape(text).replace("½", " ½ "))
+    text = _THOUSANDS.sub("", _UNSEEN.sub("", text))
     if found := _TYPED.search(text):
         start = max(found.start() - 8, 0)
         raise Fault(
@@ -195,10 +215,29 @@ def _check_prose(path: Path, line: int, text: str) -> None:
     for expression in EXPRESSION.findall(text):
         if expression.lstrip() != expression.lstrip("{ \t\n"):
             raise Fault(path.name, line, "put a space between { and {{ or between }} and }")
-        if _TYPED_EXPRESSION.fullmatch(expression):
+        if not _computes(expression):
             raise Fault(path.name, line, f"{{{{ {expression.strip()} }}}} computes nothing")
-    rest = _LINK_TARGET.sub("]", EXPRESSION.sub("", text))
-    _check_typed(path, line, rest, "prose")
+    rest = EXPRESSION.sub(" x ", text)
+    if "{{" in rest:
+        raise Fault(path.name, line, "a {{ without its }}, or nothing between them")
+    _check_typed(path, line, _LINK_TARGET.sub(r"\1", rest), "prose")
+
+
+def _computes(expression: str) -> bool:
+    """Whether an expression computes: it names something, or reckons with whole numbers.
+
+    A literal, or arithmetic on literals that gives a decimal, does not. What is not Python is left
+    to the build, which says so.
+    """
+    try:
+        tree = ast.parse(f'f"""{{{expression.strip()}}}"""', mode="eval")
+    except SyntaxError:
+        return True
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Name) for node in nodes):
+        return True
+    values = [node.value for node in nodes if isinstance(node, ast.FormattedValue)]
+    return all(isinstance(v, ast.BinOp) and not _typed_result(v) for v in values)
 
 
 def _check_code(path: Path, line: int, code: str) -> None:
@@ -217,9 +256,28 @@ def _check_code(path: Path, line: int, code: str) -> None:
         for part in ast.walk(node.format_spec)
     }
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("exit", "quit"):
+                raise Fault(path.name, line + node.lineno, f"{node.func.id}() ends the kernel")
+            shown = node.args if node.func.id in ("print", "str", "display") else []
+            if any(_typed_result(argument) for argument in shown):
+                raise Fault(path.name, line + node.lineno, "a typed number is printed")
+        if isinstance(node, ast.FormattedValue) and _typed_result(node.value):
+            raise Fault(path.name, line + node.lineno, "a typed number in an f-string")
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and id(node) not in formats
         ):
             _check_typed(path, line + node.lineno, node.value, "a string")
+
+
+def _typed_result(node: ast.expr) -> bool:
+    """A decimal written out, or arithmetic on numbers alone that gives one, where it is shown."""
+    parts = list(ast.walk(node))
+    numbers = [p.value for p in parts if isinstance(p, ast.Constant)]
+    plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    if not numbers or not all(isinstance(p, plain) for p in parts):
+        return False
+    divides = any(isinstance(p, ast.Div) for p in parts)
+    return divides or any(isinstance(n, float) for n in numbers)

@@ -184,7 +184,7 @@ assert reproduces("variance_ratio", 128 / 4)
 
 measured_ratio = samples[128].var() / samples[4].var()
 print(f"√512 = {np.sqrt(512):.1f}, measured {samples[512].std():.1f}")
-print(f"128 / 4 = {128 / 4:.0f}, measured {measured_ratio:.1f}")
+print(f"128 / 4 = {128 // 4}, measured {measured_ratio:.1f}")
 assert abs(samples[512].std() / np.sqrt(512) - 1) < 0.02  # twenty thousand draws: within 2 in 100
 assert abs(measured_ratio / 32 - 1) < 0.05
 
@@ -433,18 +433,19 @@ assert np.all(wrong.max(axis=1) < right.max(axis=1))
 q_wide = rng.standard_normal((2000, 1, 128))
 k_wide = rng.standard_normal((2000, 6, 128))
 scores_wide = score(q_wide, k_wide)  # [2000, 1, 128] @ [2000, 128, 6] -> [2000, 1, 6]
+even = 1 / 6  # six equal weights
 by_head = softmax(scores_wide / np.sqrt(128)).max(axis=-1).mean()
 by_model = softmax(scores_wide / np.sqrt(3584)).max(axis=-1).mean()
 print(
-    f"mean largest of six weights: {by_head:.2f} with √128, {by_model:.2f} with √3584, {1 / 6:.2f} if all are equal"
+    f"mean largest of six weights: {by_head:.2f} with √128, {by_model:.2f} with √3584, {even:.2f} if all are equal"
 )
-assert 1 / 6 < by_model < by_head
+assert even < by_model < by_head
 
 # %% [markdown] lang="zh"
-# 六个权重里最大的那个，平均只有 {{ by_model:.2f }}，和六个词均分的 {{ 1 / 6:.2f }} 相差不多。症状是：训练刚开始时，注意力到处都差不多平，程序却不报错。
+# 六个权重里最大的那个，平均只有 {{ by_model:.2f }}，和六个词均分的 {{ even:.2f }} 相差不多。症状是：训练刚开始时，注意力到处都差不多平，程序却不报错。
 
-# %% [markdown] lang="en" of="f5431ed1"
-# The largest of six weights is {{ by_model:.2f }} on average, not far from the {{ 1 / 6:.2f }} of an even split. The symptom at the start of training: attention is nearly flat everywhere, and the program runs without complaint.
+# %% [markdown] lang="en" of="b86e77f4"
+# The largest of six weights is {{ by_model:.2f }} on average, not far from the {{ even:.2f }} of an even split. The symptom at the start of training: attention is nearly flat everywhere, and the program runs without complaint.
 
 # %% [markdown] lang="zh"
 # ## 三个问题
