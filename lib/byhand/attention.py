@@ -12,7 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from byhand.checks import Array, as_array, refuse, same, shape_text, whole
+from byhand.checks import (
+    Array,
+    as_array,
+    broadcast,
+    finite,
+    matrix,
+    refuse,
+    row,
+    same,
+    shape_text,
+    whole,
+)
 
 
 class Stages(NamedTuple):
@@ -46,18 +57,20 @@ def project(x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None) -> Array:
     x [.., S, d_in], w [d_in, d_out], bias [d_out] -> [.., S, d_out]. ValueError when the widths
     of x and w differ.
     """
-    x, w = as_array("x", x), as_array("w", w)
+    x, w = as_array("x", x), matrix("w", w)
     same("x 的列数和 w 的行数", "the columns of x and the rows of w", x=x.shape[-1], w=w.shape[-2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        y = finite("x @ w", x @ w)  # [.., S, d_in] @ [d_in, d_out] -> [.., S, d_out]
     if bias is None:
-        return x @ w  # [.., S, d_in] @ [d_in, d_out] -> [.., S, d_out]
-    b = as_array("bias", bias, ndim=1)
+        return y
+    b = row("bias", bias)
     same(
         "w 的列数和 bias 的长度",
         "the columns of w and the length of bias",
         w=w.shape[-1],
         bias=b.shape[-1],
     )
-    return x @ w + b
+    return y + b
 
 
 def score(q: ArrayLike, k: ArrayLike) -> Array:
@@ -67,7 +80,10 @@ def score(q: ArrayLike, k: ArrayLike) -> Array:
     """
     q, k = as_array("q", q), as_array("k", k)
     same("q 和 k 的宽度", "the widths of q and k", q=q.shape[-1], k=k.shape[-1])
-    return q @ k.swapaxes(-1, -2)  # [.., n_q, d] @ [.., d, n_k] -> [.., n_q, n_k]
+    broadcast("q", q.shape, "k", k.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = q @ k.swapaxes(-1, -2)  # [.., n_q, d] @ [.., d, n_k] -> [.., n_q, n_k]
+    return finite("scores", scores)
 
 
 def scale(scores: ArrayLike, d_head: int) -> Array:
@@ -95,8 +111,12 @@ def apply_mask(scores: ArrayLike, mask: ArrayLike) -> Array:
     scores [.., n_q, n_k], mask [.., n_q, n_k] of 0 and −inf -> [.., n_q, n_k]. ValueError for any
     other number in the mask, True and False included, and for a row with every key masked.
     """
-    scores, mask = as_array("scores", scores), np.asarray(mask)
-    if mask.dtype.kind not in "fi" or not np.all((mask == 0) | np.isneginf(mask)):
+    scores = as_array("scores", scores)
+    try:
+        added = np.asarray(mask)
+    except ValueError:
+        added = np.empty(0, dtype=object)  # rows of different lengths
+    if added.dtype.kind not in "fi" or not np.all((added == 0) | np.isneginf(added)):
         refuse(
             "mask 里只能放 0（可以看）和 −inf（不能看）。它是加到分数上的，"
             "所以不能用真假值，也不能用 1 和 0。",
@@ -104,13 +124,13 @@ def apply_mask(scores: ArrayLike, mask: ArrayLike) -> Array:
             "so True and False or 1 and 0 do not work.",
         )
     try:
-        masked: Array = scores + mask.astype(scores.dtype)
+        masked: Array = scores + added.astype(scores.dtype)
     except ValueError:
         masked = np.empty(0)
     if masked.shape != scores.shape:
         refuse(
-            f"mask 的形状 {shape_text(mask.shape)} 和分数的形状 {shape_text(scores.shape)} 对不上。",
-            f"the mask has the shape {shape_text(mask.shape)} and the scores have "
+            f"mask 的形状 {shape_text(added.shape)} 和分数的形状 {shape_text(scores.shape)} 对不上。",
+            f"the mask has the shape {shape_text(added.shape)} and the scores have "
             f"{shape_text(scores.shape)}: they must match.",
         )
     _refuse_masked_rows(masked, -1)
@@ -125,14 +145,17 @@ def softmax(x: ArrayLike, axis: int = -1) -> Array:
     NaN or +inf is a ValueError.
     """
     x = as_array("x", x, ndim=1, infinite=True)
+    axis = whole("axis", axis, least=-x.ndim)
     if not -x.ndim <= axis < x.ndim:
         refuse(
             f"x 的形状是 {shape_text(x.shape)}，没有第 {axis} 个轴。",
             f"x has the shape {shape_text(x.shape)} and no axis {axis}.",
         )
     _refuse_masked_rows(x, axis)
-    exps = np.exp(x - x.max(axis=axis, keepdims=True))  # the largest becomes e^0 = 1
-    weights: Array = exps / exps.sum(axis=axis, keepdims=True)
+    with np.errstate(over="ignore"):  # what is below the maximum by too much becomes −inf: weight 0
+        exps = np.exp(x - x.max(axis=axis, keepdims=True))  # the largest becomes e^0 = 1
+    total = exps.sum(axis=axis, keepdims=True, dtype=np.result_type(x.dtype, np.float32))
+    weights: Array = (exps / total).astype(x.dtype)
     return weights
 
 
@@ -140,7 +163,7 @@ def _refuse_masked_rows(x: Array, axis: int) -> None:
     masked = np.isneginf(x).all(axis=axis)
     if not masked.any():
         return
-    row = shape_text(tuple(int(i) for i in np.argwhere(masked)[0]))
+    where = shape_text(tuple(int(i) for i in np.argwhere(masked)[0]))
     if x.ndim == 1:
         refuse(
             "这一行的键全被遮住了，没有什么可以分配。",
@@ -148,12 +171,12 @@ def _refuse_masked_rows(x: Array, axis: int) -> None:
         )
     if axis not in (-1, x.ndim - 1):
         refuse(
-            f"沿第 {axis} 个轴，位置 {row} 上的数全是 −∞，没有什么可以分配。",
-            f"along axis {axis}, every number at {row} is −∞, so there is nothing to share out.",
+            f"沿第 {axis} 个轴，位置 {where} 上的数全是 −∞，没有什么可以分配。",
+            f"along axis {axis}, every number at {where} is −∞, so there is nothing to share out.",
         )
     refuse(
-        f"第 {row} 行的键全被遮住了，没有什么可以分配。",
-        f"in row {row} every key is masked, so there is nothing to share out.",
+        f"第 {where} 行的键全被遮住了，没有什么可以分配。",
+        f"in row {where} every key is masked, so there is nothing to share out.",
     )
 
 
@@ -178,6 +201,7 @@ def weigh(weights: ArrayLike, v: ArrayLike) -> Array:
         weights=weights.shape[-1],
         v=v.shape[-2],
     )
+    broadcast("weights", weights.shape, "v", v.shape)
     return weights @ v  # [.., n_q, n_k] @ [.., n_k, d_v] -> [.., n_q, d_v]
 
 

@@ -24,6 +24,11 @@ def as_array(name: str, value: ArrayLike, *, ndim: int = 2, infinite: bool = Fal
     float32 stays float32, whole numbers become float64. NaN is refused, and so is infinity,
     except −inf where `infinite` is true (scores behind a mask). Raises ValueError.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        refuse(
+            f"{name} 是掩码数组（masked array），里面有看不见的数；请先换成普通数组。",
+            f"{name} is a masked array, which hides some of its numbers; make it a plain array first.",
+        )
     try:
         array = np.asarray(value)
     except ValueError:
@@ -54,6 +59,52 @@ def as_array(name: str, value: ArrayLike, *, ndim: int = 2, infinite: bool = Fal
         refuse(
             f"{name}{shape_text(where)} 是 {array[where]}，这里要有限的数。",
             f"{name}{shape_text(where)} is {array[where]}; it must be a finite number.",
+        )
+    return array
+
+
+def broadcast(name_a: str, a: tuple[int, ...], name_b: str, b: tuple[int, ...]) -> None:
+    """Refuse leading axes (batch, heads) that do not fit together; `a` and `b` are full shapes."""
+    try:
+        np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        refuse(
+            f"{name_a} {shape_text(a)} 和 {name_b} {shape_text(b)} 前面的轴（批、头）对不上。",
+            f"the leading axes (batch, heads) of {name_a} {shape_text(a)} and {name_b} "
+            f"{shape_text(b)} do not fit.",
+        )
+
+
+def finite(name: str, array: Array) -> Array:
+    """`array`, unless its numbers grew beyond what its type can hold."""
+    if not np.isfinite(array).all():
+        refuse(
+            f"{name} 里的数太大，{array.dtype} 放不下。",
+            f"numbers in {name} are too large for {array.dtype}.",
+        )
+    return array
+
+
+def matrix(name: str, value: ArrayLike, *, infinite: bool = False) -> Array:
+    """`value` as one matrix, exactly two axes. Raises ValueError."""
+    array = as_array(name, value, infinite=infinite)
+    if array.ndim != 2:
+        refuse(
+            f"{name} 必须是一个矩阵（两个轴）；给的有 {array.ndim} 个轴。",
+            f"{name} must be one matrix (two axes); it has {array.ndim}.",
+        )
+    return array
+
+
+def row(name: str, value: ArrayLike, size: int | None = None, *, infinite: bool = False) -> Array:
+    """`value` as one row of numbers, `size` of them if given. Raises ValueError."""
+    array = as_array(name, value, ndim=1, infinite=infinite)
+    if array.ndim != 1 or (size is not None and array.size != size):
+        wanted_zh = "一行数" if size is None else f"一行 {size} 个数"
+        wanted_en = "one row of numbers" if size is None else f"one row of {size} numbers"
+        refuse(
+            f"{name} 必须是{wanted_zh}；给的形状是 {shape_text(array.shape)}。",
+            f"{name} must be {wanted_en}; its shape is {shape_text(array.shape)}.",
         )
     return array
 

@@ -7,7 +7,7 @@ in a figure turns the notebook tests red although image bytes are never compared
 Colours are from the Okabe-Ito set, which colour-blind readers can tell apart.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
@@ -25,6 +25,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from numpy.typing import ArrayLike
 from PIL import Image
 
+from byhand import checks
 from byhand.attention import LayerStages, softmax
 from byhand.checks import Array, as_array, index, refuse, shape_text
 from byhand.data import path
@@ -138,7 +139,16 @@ def heatmaps(
     box_row_max: bool = False,
 ) -> Picture:
     """Several score or weight matrices side by side, (title, matrix [6, 6]) each, on one scale."""
+    _at_least_one(panels)
     arrays = [(title, _square(title, matrix)) for title, matrix in panels]
+    for title, array in arrays:
+        if kind == "weights" and not np.all((array >= 0) & (array <= 1)):
+            refuse(
+                f"{title} 里有不在 0 和 1 之间的数，不是权重。",
+                f"{title} holds numbers outside 0 to 1, so they are no weights.",
+            )
+        if np.isneginf(array).all():
+            refuse(f"{title} 全被遮住了。", f"everything in {title} is masked.")
     return _matrices(
         arrays, kind, lang, token_labels(lang), ("queries", "keys"), box_row_max=box_row_max
     )
@@ -151,7 +161,9 @@ def vectors(
 
     Several panels side by side, (title, matrix [6, d]) each, on one scale.
     """
+    _at_least_one(panels)
     arrays = [(title, as_array(title, matrix)) for title, matrix in panels]
+    checks.same("几个矩阵的宽度", "the widths of the panels", **{t: a.shape[-1] for t, a in arrays})
     for title, array in arrays:
         if array.ndim != 2 or len(array) != len(TOKENS):
             refuse(
@@ -196,6 +208,21 @@ def _matrices(
             picture.says.append(title)
             picture.says += _rows_in_words(array, kind)
     return picture
+
+
+def _at_least_one(items: Collection[object]) -> None:
+    if not items:
+        refuse("没有东西可画。", "there is nothing to draw.")
+
+
+def _at_most(items: Collection[object], most: int) -> None:
+    """Refuse more curves than there are colours; a figure that left some out would be wrong."""
+    _at_least_one(items)
+    if len(items) > most:
+        refuse(
+            f"最多画 {most} 条，给了 {len(items)} 条。",
+            f"at most {most} are drawn, not {len(items)}.",
+        )
 
 
 def _limits(arrays: Sequence[Array], kind: str) -> tuple[float, float]:
@@ -321,14 +348,15 @@ def dot_product_spread(samples: Mapping[int, ArrayLike], lang: str) -> Picture:
 
     samples: d_k -> the dot products [n].
     """
+    _at_most(samples, 4)
     with style():
         title = pick(lang, "点积的分布", "How dot products spread")
         picture = Picture(9.2, 3.7, title)
         before, after = picture.subplots(1, 2)
         tints = (YELLOW, GREEN, BLUE, PURPLE)
         for (d, values), tint in zip(samples.items(), tints, strict=False):
-            array = as_array(f"samples[{d}]", values, ndim=1)
-            scaled = array / np.sqrt(d)
+            array = checks.row(f"samples[{d}]", values)
+            scaled = array / np.sqrt(checks.whole("d_k", d))
             spread = number(float(array.std()), 1)
             narrow = number(float(scaled.std()), 2)
             before.hist(
@@ -364,7 +392,9 @@ def saturation(
     row [6] scores; `factors` multiply it; `slopes`: number of keys -> the median largest entry of
     the softmax Jacobian for unscaled scores of each of the `widths` d_k. Figure 7-3 of the article.
     """
-    scores = as_array("row", row, ndim=1)
+    scores = checks.row("row", row, len(TOKENS))
+    _at_most(slopes, 3)
+    _at_least_one(factors)
     with style():
         title = pick(lang, "分数越大，softmax 越饱和", "Larger scores, a saturated softmax")
         picture = Picture(9.6, 3.9, title)
@@ -389,7 +419,7 @@ def saturation(
         left.set_ylim(0, 1.05)
         left.legend(frameon=False, title=pick(lang, "分数", "scores"))
         for (n_keys, values), tint in zip(slopes.items(), (BLUE, YELLOW, GREEN), strict=False):
-            medians = as_array(f"slopes[{n_keys}]", values, ndim=1)
+            medians = checks.row(f"slopes[{n_keys}]", values, len(widths))
             name = pick(lang, f"{n_keys} 个键", f"{n_keys} keys")
             right.plot(widths, medians, "o-", color=tint, label=name, ms=4)
             shown = "  ".join(f"{m:.1e}" for m in medians)
@@ -414,7 +444,7 @@ def softmax_steps(scaled: ArrayLike, lang: str) -> Picture:
 
     scaled [6]. Figure 7-4 of the article.
     """
-    row = as_array("scaled", scaled, ndim=1)
+    row = checks.row("scaled", scaled, len(TOKENS))
     shifted = row - row.max()
     exps = np.exp(shifted)
     steps = [
@@ -491,7 +521,7 @@ def _weights_compared(rows: Mapping[str, ArrayLike], lang: str, title: str) -> P
         width = 0.8 / len(rows)
         tints = (YELLOW, BLUE, GREEN)
         for n, ((name, values), tint) in enumerate(zip(rows.items(), tints, strict=False)):
-            weights = as_array(name, values, ndim=1)
+            weights = checks.row(name, values, len(TOKENS))
             at = np.arange(weights.size) + (n - (len(rows) - 1) / 2) * width
             ax.bar(at, weights, width * 0.94, color=tint, label=name)
             for x, w in zip(at, weights, strict=True):
@@ -519,8 +549,9 @@ def contributions(weights: ArrayLike, v: ArrayLike, token: int, lang: str) -> Pi
     """
     name = TOKENS[index("token", token, len(TOKENS))]
     title = pick(lang, f"「{name}」的上下文向量由谁拼成", f"What the context of {name} is made of")
-    row = as_array("weights", weights, ndim=1)
-    values = as_array("v", v)
+    row = checks.row("weights", weights, len(TOKENS))
+    values = checks.matrix("v", v)
+    checks.same("v 的行数和词数", "the rows of v and the tokens", v=len(values), tokens=len(TOKENS))
     shares = row[:, None] * values  # [6, d]; column sums are the context
     with style():
         picture = Picture(8.6, 4.2, title)

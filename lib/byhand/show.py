@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from byhand.checks import as_array, same
+from byhand import checks
 from byhand.toy import TOKENS
 from byhand.worked import number
 
@@ -15,7 +15,8 @@ def row(values: ArrayLike, decimals: int = 3) -> str:
 
     values [n].
     """
-    array = as_array("values", values, ndim=1, infinite=True)
+    array = checks.row("values", values, infinite=True)
+    decimals = checks.whole("decimals", decimals, least=0)
     cells = [number(x, decimals) if np.isfinite(x) else "−∞" for x in array]
     return "  ".join(cell.rjust(decimals + 3) for cell in cells)
 
@@ -25,8 +26,8 @@ def rows(matrix: ArrayLike, decimals: int = 3, labels: Sequence[str] = TOKENS) -
 
     matrix [n, m], n labels.
     """
-    array = as_array("matrix", matrix, infinite=True)
-    same("行数和标签数", "the rows and the labels", rows=array.shape[0], labels=len(labels))
+    array = checks.matrix("matrix", matrix, infinite=True)
+    checks.same("行数和标签数", "the rows and the labels", rows=array.shape[0], labels=len(labels))
     return "\n".join(
         f"{row(values, decimals)}   {label}" for values, label in zip(array, labels, strict=True)
     )

@@ -82,6 +82,16 @@ def _entries() -> list[dict[str, Any]]:
     return entries
 
 
+def _numbers(computed: ArrayLike) -> Array:
+    """What was computed, as float64; NaN and infinity are let through, they reproduce nothing."""
+    array = np.asarray(computed)
+    if array.dtype.kind not in "fiu":
+        refuse(
+            f"这里要数，给的是 {array.dtype} 类型。", f"numbers are wanted here, not {array.dtype}."
+        )
+    return array.astype(np.float64)
+
+
 def reproduces(name: str, computed: ArrayLike) -> bool:
     """Whether every computed number, rounded to the printed decimals, is the published one.
 
@@ -89,7 +99,7 @@ def reproduces(name: str, computed: ArrayLike) -> bool:
     ValueError when the shapes differ or there is no such entry.
     """
     entry = published(name)
-    values = np.asarray(computed, dtype=np.float64)
+    values = _numbers(computed)
     if values.shape != entry.values.shape:
         refuse(
             f"{name} 的形状是 {shape_text(entry.values.shape)}，算出来的是 {shape_text(values.shape)}。",

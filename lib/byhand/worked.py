@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from byhand.attention import LayerStages, Stages, softmax
-from byhand.checks import Array, as_array, index, refuse, same
+from byhand.attention import LayerStages, Stages, merge_heads, softmax
+from byhand.checks import index, matrix, refuse, row, same, whole
 from byhand.toy import TOKENS, Toy
 
 EQUAL = 1e-9  # nearer than this is equal: binary rounding of decimals
@@ -92,9 +92,8 @@ def dot(
     left [n], right [n]; `name` is the LaTeX of the left-hand side; `factors` and `result` are the
     decimals printed.
     """
-    a, b = as_array("left", left, ndim=1), as_array("right", right, ndim=1)
-    if a.ndim != 1 or b.ndim != 1:
-        refuse("left 和 right 各是一行数。", "left and right are one row of numbers each.")
+    a, b = row("left", left), row("right", right)
+    factors, result = whole("factors", factors, least=0), whole("result", result, least=0)
     same("left 和 right 的长度", "the lengths of left and right", left=a.size, right=b.size)
     products = a * b
     printed_factors = [
@@ -127,7 +126,7 @@ def projection(
     decimals: int = 3,
 ) -> Formula:
     """Entry (i, j) of x @ w. x [S, d_in], w [d_in, d_out]; `symbol` is Q, K, V or Y."""
-    x, w = _matrix("x", x), _matrix("w", w)
+    x, w = matrix("x", x), matrix("w", w)
     i, j = index("i", i, x.shape[0]), index("j", j, w.shape[1])
     name = _place(symbol, _label(tokens, i), j)
     return dot(x[i], w[:, j], name, factors=decimals, result=decimals)
@@ -135,7 +134,7 @@ def projection(
 
 def score(q: ArrayLike, k: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) -> Formula:
     """Entry (i, j) of q @ k.T. q [n_q, d], k [n_k, d]."""
-    q, k = _matrix("q", q), _matrix("k", k)
+    q, k = matrix("q", q), matrix("k", k)
     i, j = index("i", i, q.shape[0]), index("j", j, k.shape[0])
     name = _place("S", _label(tokens, i), _label(tokens, j))
     return dot(q[i], k[j], name, result=2)
@@ -145,9 +144,9 @@ def scaled(
     scores: ArrayLike, d_head: int, i: int, j: int, tokens: Sequence[str] = TOKENS
 ) -> Formula:
     """Entry (i, j) of scores / √d_head. scores [n_q, n_k]."""
-    scores = _matrix("scores", scores)
+    scores = matrix("scores", scores)
     i, j = index("i", i, scores.shape[0]), index("j", j, scores.shape[1])
-    exact = float(scores[i, j] / np.sqrt(d_head))
+    exact = float(scores[i, j] / np.sqrt(whole("d_head", d_head)))
     name = rf"\tilde{{S}}_{{\text{{{_label(tokens, i)}}},\,\text{{{_label(tokens, j)}}}}}"
     fraction = rf"\frac{{{number(scores[i, j], 2)}}}{{\sqrt{{{d_head}}}}}"
     return _aligned(
@@ -165,20 +164,20 @@ def weight(scaled: ArrayLike, i: int, j: int, tokens: Sequence[str] = TOKENS) ->
 
     scaled [n_q, n_k], masked or not; a masked key has the exponential 0.
     """
-    scaled = _matrix("scaled", scaled, infinite=True)
+    scaled = matrix("scaled", scaled, infinite=True)
     i, j = index("i", i, scaled.shape[0]), index("j", j, scaled.shape[1])
-    row = scaled[i]
-    weights = softmax(row)
-    top = float(row.max())
-    exps = np.exp(row - top)
-    finite = [x for x in row if np.isfinite(x)]
+    line = scaled[i]
+    weights = softmax(line)
+    top = float(line.max())
+    exps = np.exp(line - top)
+    finite = [x for x in line if np.isfinite(x)]
     powers = [
         rf"e^{{{_infinite(x)} - {_factor(top, 2)}}}" if np.isfinite(x) else r"e^{-\infty}"
-        for x in row
+        for x in line
     ]
     exact = float(weights[j])
     printed_powers = [np.exp(_rounded(x, 2) - _rounded(top, 2)) for x in finite]
-    chosen = np.exp(_rounded(row[j], 2) - _rounded(top, 2)) if np.isfinite(row[j]) else 0.0
+    chosen = np.exp(_rounded(line[j], 2) - _rounded(top, 2)) if np.isfinite(line[j]) else 0.0
     printed_exps = [_rounded(e, 4) for e in exps]
     over_sum = rf"\frac{{{number(exps[j], 4)}}}{{{number(exps.sum(), 4)}}}"
     denominator = " + ".join(number(e, 4) for e in exps)
@@ -204,7 +203,7 @@ def context(
     weights: ArrayLike, v: ArrayLike, i: int, c: int, tokens: Sequence[str] = TOKENS
 ) -> Formula:
     """Entry (i, c) of weights @ v. weights [n_q, n_k], v [n_k, d_v]."""
-    weights, v = _matrix("weights", weights), _matrix("v", v)
+    weights, v = matrix("weights", weights), matrix("v", v)
     i, c = index("i", i, weights.shape[0]), index("c", c, v.shape[1])
     return dot(weights[i], v[:, c], _place("O", _label(tokens, i), c))
 
@@ -224,8 +223,16 @@ def entry(
     output; `head` counts for those that have one. merged is only placement, so its formula is the
     entry of context that lies there.
     """
+    if stages.q.ndim != 3:
+        refuse(
+            "stages 要来自一个句子，没有批的轴。",
+            "the stages must come from one sentence, without a batch axis.",
+        )
     n_heads, _, d_head = stages.q.shape
     head = index("head", head, n_heads)
+    projected = toy.X @ np.hstack([toy.W_Q, toy.W_K, toy.W_V])
+    if not np.allclose(projected, np.hstack([merge_heads(m) for m in stages[:3]]), atol=1e-9):
+        refuse("stages 不是由这个 toy 算出来的。", "these stages were not computed from this toy.")
     per_head = Stages(
         stages.scores[head],
         stages.scaled[head],
@@ -276,16 +283,6 @@ def _masked(stages: Stages, i: int, j: int, tokens: Sequence[str]) -> Formula:
 
 def _infinite(value: float) -> str:
     return number(value, 2) if np.isfinite(value) else r"-\infty"
-
-
-def _matrix(name: str, value: ArrayLike, infinite: bool = False) -> Array:
-    array = as_array(name, value, infinite=infinite)
-    if array.ndim != 2:
-        refuse(
-            f"{name} 必须是一个矩阵（两个轴）；给的有 {array.ndim} 个轴。",
-            f"{name} must be one matrix (two axes); it has {array.ndim}.",
-        )
-    return array
 
 
 def _label(tokens: Sequence[str], i: int) -> str:
