@@ -62,7 +62,9 @@ FIGURES: dict[str, Callable[[str], Picture]] = {
     "contributions": lambda lang: figures.contributions(WEIGHTS[1], T.X @ T.W_V, 1, lang),
     "heads": lambda lang: figures.heads_side_by_side(STAGES.weights, lang),
     "heads_flow": lambda lang: figures.heads_flow(STAGES, 1, lang),
-    "mixing": lambda lang: figures.mixing({"identity": np.eye(4), "the article's": T.W_O}, 2, lang),
+    "mixing": lambda lang: figures.mixing(
+        {"identity": np.eye(4), "the printed one": T.W_O}, 2, lang
+    ),
     "jacobians": lambda lang: figures.jacobians(
         np.tril(np.ones((24, 24))), np.kron(np.eye(6), T.W_O.T), lang
     ),

@@ -36,13 +36,12 @@ _MARKER = re.compile(r"^# %%.*$", re.MULTILINE)
 _OF = re.compile(r'\s+of="[^"]*"')
 # A decimal, a percentage or a fraction, in figures or in Chinese: what a reader takes for a result.
 _TYPED = re.compile(
-    r"\d[.,·٫•․。]\d|(?<![\w.])\.\d|\d\s*\\?[%‰]|\d\s*per\s?cent|[½⅓⅔¼¾⅕⅛]"
+    r"\d[.·٫•․。]\d|(?<![\w.])\.\d|\d\s*\\?[%‰]|\d\s*per\s?cent|[½⅓⅔¼¾⅕⅛]"
     r"|\\frac\d{3,}|[零〇一二三四五六七八九十百]点[零〇一二三四五六七八九]|百分之[零〇一二三四五六七八九十百]",
     re.IGNORECASE,
 )
 # What a page does not show, or shows as if it were not there.
 _UNSEEN = re.compile(r"<[^>]*>|\*\*|[\u200b-\u200d\u2060\ufeff{}]|\\(?:text|mathrm|[,!;:])")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 # `# %s` and `# ls` are comments here, not magics.
 _FORMAT = {"extension": ".py", "format_name": "percent", "comment_magics": False}
 _LINK_TARGET = re.compile(r"(\[[^\]]*\])\([^)\s]*[/#a-z][^)]*\)")
@@ -203,7 +202,7 @@ def _check_typed(path: Path, line: int, text: str, where: str) -> None:
     for quoted in _quoted():
         text = re.sub(re.escape(quoted) + r"(?![\d.]*\d)", " ", text)
     text = unicodedata.normalize("NFKC", html.unescape(text).replace("½", " ½ "))
-    text = _THOUSANDS.sub("", _UNSEEN.sub("", text))
+    text = _UNSEEN.sub("", text)
     if found := _TYPED.search(text):
         start = max(found.start() - 8, 0)
         raise Fault(

@@ -24,7 +24,7 @@ WORDS: Final = {
     "identity": ("单位矩阵", "identity"),
     "block-diagonal": ("分块对角", "block-diagonal"),
     "heads swapped": ("两头对调", "heads swapped"),
-    "the article's": ("文章给的", "the article's"),
+    "the printed one": ("印出来的", "the printed one"),
 }
 
 

@@ -92,12 +92,13 @@ printed_values = published("values.dim1").values  # [6], three decimals
 from_print = printed_weights @ printed_values  # [6] @ [6] -> one number
 print(f"printed factors {from_print:.4f}   unrounded {one_number:.4f}")
 assert not reproduces("output.xian.dim1", from_print)
+assert round(from_print, 3) != round(one_number, 3)
 
 # %% [markdown] lang="zh"
-# 印出来的因子给出 {{ from_print:.3f }}，文章写的是 {{ one_number:.3f }}。文章的数没有错，它由没有舍入的权重和值算出；错的只是中间那个等号。
+# 印出来的因子给出 {{ from_print:.3f }}，文章写的是 {{ one_number:.3f }}。用没有舍入的因子算，得到的正是文章的数。要改的只是中间那个等号。
 
-# %% [markdown] lang="en" of="3b9532c5"
-# The printed factors give {{ from_print:.3f }}, and the article says {{ one_number:.3f }}. Its number is right, computed from unrounded weights and values. Only the equals sign in between is not.
+# %% [markdown] lang="en" of="879629b3"
+# The printed factors give {{ from_print:.3f }}, and the article says {{ one_number:.3f }}. Unrounded factors give exactly the number it prints. Only the equals sign in between needs changing.
 
 # %% [markdown] lang="zh"
 # ## 全部 24 个数
@@ -156,26 +157,27 @@ assert [i for i, c in marked.items() if c != context[i].argmax()] == [今天, �
 # %% [markdown] lang="zh"
 # 有两行标错了位置：「今天」的最大值是 {{ context[今天].max():.3f }}，标的是 {{ context[今天, 0]:.3f }}；「的」的最大值是 {{ context[的].max():.3f }}，标的是 ${{ context[的, 1]:.3f }}$。
 #
-# 会不会标的是绝对值最大？「的」说得通，「西安」又说不通了：它绝对值最大的是 ${{ context[西安, 1]:.3f }}$，标的却是 {{ context[西安, 3]:.3f }}。数都对，只是红色放错了两处。好在上下文向量的最大值本来就没有特别的含义，不像权重。
+# 会不会标的是绝对值最大？「的」说得通，「今天」说不通：它绝对值最大的也是 {{ context[今天, 2]:.3f }}。「西安」也说不通：绝对值最大的是 ${{ context[西安, 1]:.3f }}$，标的却是 {{ context[西安, 3]:.3f }}。数都对，红色放错了两处。好在上下文向量的最大值没有特别的含义，和权重的不同。
 
-# %% [markdown] lang="en" of="dda4921d"
+# %% [markdown] lang="en" of="e9607a90"
 # Two rows are marked in the wrong place: the maximum of 今天 is {{ context[今天].max():.3f }}, and {{ context[今天, 0]:.3f }} is marked; that of 的 is {{ context[的].max():.3f }}, and ${{ context[的, 1]:.3f }}$ is marked.
 #
-# Could it be the largest absolute value? That would explain 的, but not 西安: its largest absolute value is ${{ context[西安, 1]:.3f }}$, and {{ context[西安, 3]:.3f }} is marked. The numbers are all right; the red is misplaced in two rows. It does little harm, because the maximum of a context vector means nothing in particular, unlike that of a row of weights.
+# Could it be the largest absolute value? That would explain 的 but not 今天, where that too is {{ context[今天, 2]:.3f }}. Nor 西安: its largest absolute value is ${{ context[西安, 1]:.3f }}$, and {{ context[西安, 3]:.3f }} is marked. The numbers are all right; the red is misplaced in two rows. It does little harm: the maximum of a context vector means nothing in particular, unlike that of a row of weights.
 
 # %%
 assert np.abs(context[的]).argmax() == 1 and np.abs(context[西安]).argmax() == 1
+assert np.abs(context[今天]).argmax() == 2
 print(show.row(context[西安]), "  西安")
 
 # %% [markdown] lang="zh"
 # ## 由谁拼成
 #
-# 「西安」的新向量是六份拼起来的：{{ weights[西安, 怎么样]:.1%}} 的「怎么样」，{{ weights[西安, 天气]:.1%}} 的「天气」，{{ weights[西安, 问号]:.1%}} 的「？」，{{ weights[西安, 今天]:.1%}} 的「今天」，它自己只有 {{ weights[西安, 西安]:.1%}}。把每一维拆开看（文章的图 7-7）：
+# 「西安」的新向量由六个词的值拼成：「怎么样」取 {{ weights[西安, 怎么样]:.1%}}，「天气」取 {{ weights[西安, 天气]:.1%}}，「？」取 {{ weights[西安, 问号]:.1%}}，「今天」取 {{ weights[西安, 今天]:.1%}}，它自己取 {{ weights[西安, 西安]:.1%}}，「的」取 {{ weights[西安, 的]:.1%}}。一维一维拆开看（文章的图 7-7）：
 
-# %% [markdown] lang="en" of="75d28a9f"
+# %% [markdown] lang="en" of="044012df"
 # ## What it is made of
 #
-# The new vector of 西安 is put together from six parts: {{ weights[西安, 怎么样]:.1%}} 怎么样, {{ weights[西安, 天气]:.1%}} 天气, {{ weights[西安, 问号]:.1%}} ？, {{ weights[西安, 今天]:.1%}} 今天, and only {{ weights[西安, 西安]:.1%}} itself. Taken apart by dimension (figure 7-7 of the article):
+# The new vector of 西安 is now {{ weights[西安, 怎么样]:.1%}} 怎么样 + {{ weights[西安, 天气]:.1%}} 天气 + {{ weights[西安, 问号]:.1%}} ？ + {{ weights[西安, 今天]:.1%}} 今天 + {{ weights[西安, 西安]:.1%}} itself + {{ weights[西安, 的]:.1%}} 的. Taken apart by dimension (figure 7-7 of the article):
 
 # %%
 shares = weights[西安][:, None] * V  # [6, 1] * [6, 4] -> [6, 4]; one row a token
@@ -183,18 +185,21 @@ assert np.allclose(shares.sum(axis=0), context[西安], rtol=0, atol=1e-12)
 figures.contributions(weights[西安], V, 西安, lang)
 
 # %% [markdown] lang="zh"
-# 正的往上叠，负的往下叠，旁边的黑条是总和。看第 2 维：「天气」权重不是最大，贡献却最大，${{ shares[天气, 1]:.3f }}$；「怎么样」权重最大，只贡献 ${{ shares[怎么样, 1]:.3f }}$。**权重大不等于贡献大**，还要看值本身。
+# 正的往上叠，负的往下叠，旁边的黑条是总和。看第 2 维：「天气」权重不是最大，贡献却最大，${{ shares[天气, 1]:.3f }}$；「怎么样」权重最大，只贡献 ${{ shares[怎么样, 1]:.3f }}$。**权重大，贡献不一定大**，还要看值本身。
 #
-# 权重都是正数，和是 1，所以结果是一个加权平均：每一维都落在六个值的最小和最大之间，出不了圈。
+# 权重都是正数，和是 1，所以结果是加权平均：每一维都在六个值的最小和最大之间，不会超出去。
 
-# %% [markdown] lang="en" of="af37a776"
-# Positive shares stack upwards, negative ones downwards, and the dark bar beside them is the sum. Look at dimension 2: 天气 has not the largest weight, and contributes the most, ${{ shares[天气, 1]:.3f }}$; 怎么样 has the largest weight, and contributes ${{ shares[怎么样, 1]:.3f }}$. **A large weight is not a large contribution.** The value counts too.
+# %% [markdown] lang="en" of="bea441ee"
+# Positive shares stack upwards, negative ones downwards, and the dark bar beside them is the sum. Look at dimension 2: 天气 has not the largest weight, and contributes the most, ${{ shares[天气, 1]:.3f }}$; 怎么样 has the largest weight, and contributes ${{ shares[怎么样, 1]:.3f }}$. **A larger weight does not mean a larger contribution.** The value counts too.
 #
-# The weights are positive and sum to 1, so the result is a weighted mean: in every dimension it lies between the smallest and the largest of the six values. It cannot get out.
+# The weights are positive and sum to 1, so the result is a weighted mean: in every dimension it lies between the smallest and the largest of the six values, and never outside.
 
 # %%
 assert np.abs(shares[:, 1]).argmax() == 天气 and weights[西安].argmax() == 怎么样
 assert np.all(V.min(axis=0) <= context) and np.all(context <= V.max(axis=0))
+assert np.allclose(
+    weigh(weights, V + 1), context + 1, rtol=0, atol=1e-12
+)  # a mean moves with its values
 print(f"{show.row(V.min(axis=0))}   smallest value")
 print(f"{show.row(context[西安])}   西安")
 print(f"{show.row(V.max(axis=0))}   largest value")
@@ -214,9 +219,13 @@ causal = attention(Q, K, V, causal_mask(6))
 print(show.rows(causal.context))
 assert np.allclose(causal.context[今天], V[今天], rtol=0, atol=1e-12)
 assert np.allclose(causal.context[问号], context[问号], rtol=0, atol=1e-12)
+assert causal.context[西安, 0] < 0 < context[西安, 0]
 
 # %%
 worked.context(causal.weights, V, 西安, 0)
+
+# %%
+figures.contributions(causal.weights[西安], V, 西安, lang)
 
 # %% [markdown] lang="zh"
 # 「今天」只能看自己，权重是 1，取回来的就是它自己的值。「西安」的第 1 维从 {{ context[西安, 0]:.3f }} 变成 ${{ causal.context[西安, 0]:.3f }}$，连正负都变了。最后的「？」什么都看得到，一个数都没变。
@@ -249,19 +258,21 @@ assert not reproduces("output", with_keys)
 
 
 # %%
-def takes_values(q, k, v):
-    return softmax(scale(score(q, k), 4)) @ v
+def correct(w_v):
+    v = project(t.X, w_v)
+    return weigh(softmax(scale(score(Q, K), 4)), v)
 
 
-def takes_keys(q, k):
-    return softmax(scale(score(q, k), 4)) @ k  # the mistake
+def mistaken(w_v):
+    v = project(t.X, w_v)  # computed and never used
+    assert v.shape == K.shape  # so nothing complains
+    return weigh(softmax(scale(score(Q, K), 4)), K)
 
 
-V_doubled = project(t.X, 2 * t.W_V)  # [6, 4]
-print(show.row(takes_values(Q, K, V_doubled)[西安]), "  A V with W_V doubled")
-print(show.row(takes_keys(Q, K)[西安]), "  A K with W_V doubled")
-assert np.allclose(takes_values(Q, K, V_doubled), 2 * context, rtol=0, atol=1e-12)
-assert np.array_equal(takes_keys(Q, K), with_keys)
+print(show.row(correct(2 * t.W_V)[西安]), "  A V with W_V doubled")
+print(show.row(mistaken(2 * t.W_V)[西安]), "  A K with W_V doubled")
+assert np.allclose(correct(2 * t.W_V), 2 * context, rtol=0, atol=1e-12)
+assert np.array_equal(mistaken(2 * t.W_V), with_keys)
 
 # %% [markdown] lang="zh"
 # ## 一个错：权重转置了
@@ -282,12 +293,16 @@ assert not np.allclose(weights.T.sum(axis=1), 1, atol=0.05)
 outside = (transposed < V.min(axis=0)) | (transposed > V.max(axis=0))
 assert not outside.any()
 print(f"{np.count_nonzero(outside)} of 24 numbers outside the range of the values")
+ones = np.ones((6, 1))  # every value is 1
+print(show.row((weights.T @ ones)[:, 0]), "  Aᵀ times values that are all 1")
+assert np.allclose(weights @ ones, 1, rtol=0, atol=1e-12)
+assert (weights.T @ ones).max() > 1.5 and weights.T.sum(axis=1).argmax() == 问号
 
 # %% [markdown] lang="zh"
-# $A^T$ 的行和不是 1：「？」被大家看得多，它那一行是 {{ weights.T.sum(axis=1)[问号]:.3f }}。于是结果不再是平均，有可能跑到值的范围之外。这里碰巧没有一个跑出去，所以要看行和，不能只看范围。
+# $A^T$ 的行和不是 1：很多词看「？」，它那一行是 {{ weights.T.sum(axis=1)[问号]:.3f }}。于是结果不再是平均。值全是 1 的时候看得最清楚：平均只能是 1，「？」却得到 {{ weights.T.sum(axis=1)[问号]:.3f }}。我们的 $V$ 碰巧没有一个数跑出范围，所以要看行和，不能只看范围。
 
-# %% [markdown] lang="en" of="3fa03a7d"
-# The rows of $A^T$ do not sum to 1: many look at ？, and its row has {{ weights.T.sum(axis=1)[问号]:.3f }}. The result is no longer a mean and may leave the range of the values. Here none happens to, so look at the row sums, not at the range alone.
+# %% [markdown] lang="en" of="b979a9f0"
+# The rows of $A^T$ do not sum to 1: many tokens look at ？, and its row has {{ weights.T.sum(axis=1)[问号]:.3f }}. So the result is no longer a mean. It shows best when all values are 1: a mean can only be 1, and ？ gets {{ weights.T.sum(axis=1)[问号]:.3f }}. With our $V$ no number happens to leave the range, so look at the row sums and not at the range alone.
 
 # %% [markdown] lang="zh"
 # ## 注意力不认次序
@@ -305,6 +320,12 @@ shuffled = attention(Q[order], K[order], V[order]).context  # rows in the new or
 for token, row in zip(order, shuffled):
     print(show.row(row), f"  {toy.TOKENS[token]}")
 assert np.allclose(shuffled, context[order], rtol=0, atol=1e-12)
+
+X_shuffled = t.X[order]  # the tokens themselves in the new order
+from_x = attention(
+    project(X_shuffled, t.W_Q), project(X_shuffled, t.W_K), project(X_shuffled, t.W_V)
+).context
+assert np.allclose(from_x, context[order], rtol=0, atol=1e-12)
 
 # %% [markdown] lang="zh"
 # 不变。每一行的数和原来一样，只是行跟着词换了地方。一句话打乱了说，每个词得到的还是同样的上下文：公式里没有一处用到“第几个”。

@@ -5,17 +5,17 @@
 # |---|---|
 # | 在哪里 | 投影 → 旋转 → 打分 → 缩放 → 遮住未来 → softmax → 加权取值 → **输出投影** |
 # | 需要什么 | [03 加权取值](03_weighted_values.ipynb)：一个头的上下文向量怎么来 |
-# | 走完以后 | 会拆头、并头；能说清 $W_O$ 做什么、为什么不能省、每个头在里面占哪几行；拿到任何一份权重，知道该从哪边乘 |
+# | 走完以后 | 会拆头、并头；能说清 $W_O$ 做什么、为什么不能省、每个头在里面占哪几行；拿到任何一个参数矩阵，知道该从哪边乘 |
 # | 多长时间 | 约 50 分钟 |
 
-# %% [markdown] lang="en" of="a2125611"
+# %% [markdown] lang="en" of="cb3554a4"
 # # 04 · Heads and output projection
 #
 # | | |
 # |---|---|
 # | Where we are | project → rotate → score → scale → mask → softmax → weigh → **project out** |
 # | What you need | [03 Weighted values](03_weighted_values.ipynb): how the context of one head comes about |
-# | What you will be able to do | split and merge heads; say what $W_O$ does, why it cannot be left out, and which of its rows belong to which head; tell from which side to multiply any weight you are given |
+# | What you will be able to do | split and merge heads; say what $W_O$ does, why it cannot be left out, and which of its rows belong to which head; tell from which side to multiply any parameter matrix you are given |
 # | Time | about 50 minutes |
 
 # %%
@@ -35,14 +35,14 @@ Q, K, V = project(X, W_Q), project(X, W_K), project(X, W_V)  # [6, 4] each
 # %% [markdown] lang="zh"
 # ## 拆成两个头
 #
-# 一套 $Q$、$K$、$V$ 只有一种看法：「西安」最看重谁，只能有一个答案。想同时有两种看法，就把 $Q$、$K$、$V$ 的列分成两半，各算各的：头 1 用第 1、2 列，头 2 用第 3、4 列。不添一个数。
+# 一套 $Q$、$K$、$V$ 只有一种看法：「西安」最看重谁，只能有一个答案。想同时有两种看法，就把 $Q$、$K$、$V$ 的列分成两半，各算各的：头 1 用第 1、2 列，头 2 用第 3、4 列。参数一个也没有多；分数表从一张变成两张。
 #
 # 先猜：一个头的时候，「西安」最看重「怎么样」。拆开以后，两个头还都最看重「怎么样」吗？
 
-# %% [markdown] lang="en" of="7d1e929e"
+# %% [markdown] lang="en" of="77db5124"
 # ## Splitting into two heads
 #
-# One set of $Q$, $K$, $V$ has one view: there is one answer to whom 西安 looks at most. To have two views at once, take the columns of $Q$, $K$, $V$ in two halves and let each do its own attention: head 1 has columns 1 and 2, head 2 has columns 3 and 4. Not one number is added.
+# One set of $Q$, $K$, $V$ has one view: it gives a single answer to the question which token 西安 looks at most. To have two views at once, take the columns of $Q$, $K$, $V$ in two halves and let each do its own attention: head 1 has columns 1 and 2, head 2 has columns 3 and 4. There is not one parameter more; there are two tables of scores in place of one.
 #
 # Guess first: with one head, 西安 looks most at 怎么样. After the split, do both heads still look most at 怎么样?
 
@@ -97,22 +97,29 @@ for h, query, key, name in (
     assert reproduces(name, weight)
     print(f"head {h + 1}   {weight:.3f}   {toy.TOKENS[query]} → {toy.TOKENS[key]}")
 
+# %%
+assert np.all(stages.weights[0].argmax(axis=1) != stages.weights[1].argmax(axis=1))  # all six rows
+parts = stages.weights[0, 西安][:, None] * V_heads[0]  # [6, 1] * [6, 2] -> [6, 2]
+lengths = np.sqrt((parts**2).sum(axis=1))  # [6]; how long each contribution is
+print(show.row(lengths), "  head 1, the length of what each token brings to 西安")
+assert stages.weights[0, 西安].argmax() == 问号 and lengths.argmax() == 天气
+
 # %% [markdown] lang="zh"
 # ### 怎么读，读不出什么
 #
 # 逐行看橙框，就是文章教的读法：同一个「西安」，两个头的框落在不同的列。它告诉我们两个头**不同**。别的它不太能告诉：
 #
 # * 第一名可能只多一点点。头 1 的「西安」那一行，第一名 {{ stages.weights[0, 西安, 问号]:.3f }}，第二名「{{ toy.TOKENS[int(np.argsort(stages.weights[0, 西安])[-2])] }}」{{ np.sort(stages.weights[0, 西安])[-2]:.3f }}，只差 {{ np.sort(stages.weights[0, 西安])[-1] - np.sort(stages.weights[0, 西安])[-2]:.3f }}。
-# * 权重大不等于贡献大，[03](03_weighted_values.ipynb) 里见过。
+# * 权重大不等于贡献大。就在头 1 的这一行，「？」的权重最大，「天气」带来的向量却最长：{{ lengths[天气]:.3f }} 对 {{ lengths[问号]:.3f }}。
 # * 这些数是反解出来的，不是训练出来的，谈不上谁“管地名”、谁“管语法”。训练好的头有没有分工，要在真实模型里量，到 05 再说。
 
-# %% [markdown] lang="en" of="de7e775e"
+# %% [markdown] lang="en" of="8d2a1424"
 # ### How to read this, and what it does not say
 #
 # Go down the orange boxes, row by row; that is how the article reads them. For the same 西安, the boxes of the two heads lie in different columns. This tells us that the heads **differ**. It tells us little else:
 #
 # * The first may lead by very little. In the row of 西安 in head 1 the first has {{ stages.weights[0, 西安, 问号]:.3f }} and the second, {{ toy.TOKENS[int(np.argsort(stages.weights[0, 西安])[-2])] }}, has {{ np.sort(stages.weights[0, 西安])[-2]:.3f }}: {{ np.sort(stages.weights[0, 西安])[-1] - np.sort(stages.weights[0, 西安])[-2]:.3f }} apart.
-# * A large weight is not a large contribution, as seen in [03](03_weighted_values.ipynb).
+# * A larger weight does not mean a larger contribution. In this very row of head 1, ？ has the largest weight, and 天气 brings the longest vector: {{ lengths[天气]:.3f }} against {{ lengths[问号]:.3f }}.
 # * These numbers were solved for, not learned. No head here is in charge of places or of grammar. Whether trained heads divide the work has to be measured in a real model, in notebook 05.
 
 # %% [markdown] lang="zh"
@@ -143,17 +150,21 @@ assert not np.allclose(sliced, Q[:, :2], atol=0.1)
 #
 # 两个头各有一份上下文向量 [6, 2]。把它们左右并排，头 1 在左，头 2 在右，又是 [6, 4]。
 #
-# 程序里要走两步：先把头从最前面换到词的后面，再把最后两个轴压成一个。少了第一步会怎样？给每个数编个号，百位是头，十位是词，个位是维：
+# 程序里要走两步（形状 [2, 6, 2] 里的三个数叫三个轴，依次是头、词、维）：先把头从最前面换到词的后面，再把最后两个轴压成一个。少了第一步会怎样？给每个数编个号，百位是头，十位是词，个位是维：
 
-# %% [markdown] lang="en" of="8673cd1f"
+# %% [markdown] lang="en" of="06c66999"
 # ## Merging
 #
 # Each head has its context, [6, 2]. Lay them side by side, head 1 on the left and head 2 on the right, and it is [6, 4] again.
 #
-# In code this takes two steps: move the heads from the front to behind the tokens, then fold the last two axes into one. What if the first step is left out? Give each number a label: hundreds are the head, tens the token, units the dimension:
+# In code this takes two steps (the three numbers of the shape [2, 6, 2] are its axes: head, token, dimension): move the heads from the front to behind the tokens, then fold the last two axes into one. What if the first step is left out? Give each number a label: hundreds are the head, tens the token, units the dimension:
 
 # %%
-labels = np.array([[[100 * h + 10 * i + m for m in (1, 2)] for i in range(1, 7)] for h in (1, 2)])
+labels = np.zeros((2, 6, 2), dtype=int)  # [head, token, dimension]
+for h in range(2):
+    for i in range(6):
+        for m in range(2):
+            labels[h, i, m] = 100 * (h + 1) + 10 * (i + 1) + (m + 1)
 right = labels.swapaxes(0, 1).reshape(6, 4)  # [2, 6, 2] -> [6, 2, 2] -> [6, 4]
 wrong = labels.reshape(6, 4)  # [2, 6, 2] -> [6, 4]; the mistake
 for a, b in zip(right, wrong):
@@ -182,10 +193,10 @@ print(show.row(merged[西安]), "  西安")
 print(show.row(garbled[西安]), "  西安, axes not swapped")
 
 # %% [markdown] lang="zh"
-# 有一种说法：拼接只是换个摆法，不花力气。换轴确实只是换个看法，数还在原来的内存里；可是接着 reshape，数就要抄一遍：
+# 有一种说法：拼接只是换个摆法，不花力气。在 NumPy 里，换轴确实只是换一种读法，数还在原来的内存里。可是接着 reshape，内存里的次序就要真的改，数得抄一遍（只有一个词时例外）：
 
-# %% [markdown] lang="en" of="fe5398e4"
-# It is said that merging only rearranges and costs nothing. Swapping the axes is only another view of the same memory. But the reshape that follows copies every number:
+# %% [markdown] lang="en" of="339a7873"
+# It is said that merging only rearranges and costs nothing. In NumPy, swapping the axes is indeed only another way to read the same memory. But the reshape that follows needs a new order in memory, and copies every number (unless there is only one token):
 
 # %%
 swapped = stages.context.swapaxes(0, 1)
@@ -199,14 +210,14 @@ assert not np.shares_memory(swapped.reshape(6, 4), stages.context)
 #
 # 并排只是摆在一起，两个头还各占各的格子。混起来靠 $W_O$。
 #
-# 先看一个整数的例子。头 1 给出 [10, 1]，头 2 给出 [2, 8]，并成 [10, 1, 2, 8]，乘上这个 $W_O$：
+# 先看一个进去的全是整数的例子。它和这个 $W_O$ 都来自另一篇文章，讲的是输出投影（也叫 out 投影）。这个 $W_O$ 是那篇文章印出来的，不是倒推的。头 1 给出 [10, 1]，头 2 给出 [2, 8]，并成 [10, 1, 2, 8]，乘上它：
 
-# %% [markdown] lang="en" of="4efa8df0"
+# %% [markdown] lang="en" of="abeee910"
 # ## W_O: where the heads meet
 #
 # Side by side, each head still has its own slots. They are mixed by $W_O$.
 #
-# First an example in whole numbers. Head 1 gives [10, 1], head 2 gives [2, 8]; merged they are [10, 1, 2, 8], and they are multiplied by this $W_O$:
+# First an example whose inputs are whole numbers. It comes, with this $W_O$, from another article, on the output projection. That article prints this $W_O$; it was not worked out backwards. Head 1 gives [10, 1], head 2 gives [2, 8]; merged they are [10, 1, 2, 8], and they are multiplied by it:
 
 # %%
 print(show.rows(W_O, 1, labels=("head 1", "head 1", "head 2", "head 2")))
@@ -218,10 +229,10 @@ assert reproduces("mixing.concat", a)
 worked.projection([a], W_O, 0, 0, "y", tokens=["a"], decimals=1)
 
 # %% [markdown] lang="zh"
-# 先猜第 2 个：$W_O$ 的第 2 列是 0、1、0 和一个小负数。它从哪两个数来？
+# 第 2 个你先算：$W_O$ 的第 2 列里只有两个数不是 0。它由 [10, 1, 2, 8] 里的哪两个算出来？
 
-# %% [markdown] lang="en" of="e3344267"
-# Guess the second first: column 2 of $W_O$ is 0, 1, 0 and a small negative number. Which two of the four does it come from?
+# %% [markdown] lang="en" of="d5328ad5"
+# Try output 2 yourself: column 2 of $W_O$ has only two numbers other than 0. Which two of [10, 1, 2, 8] does it come from?
 
 # %%
 worked.projection([a], W_O, 0, 1, "y", tokens=["a"], decimals=1)
@@ -244,12 +255,12 @@ print(show.row(y, 1))
 assert reproduces("mixing.out", y)
 
 # %% [markdown] lang="zh"
-# 进去四个数，出来四个数，个数没变。变的是每个输出里有谁：第 1 个输出是两个头各取一半，第 3 个输出几乎全来自头 2。
+# 进去四个数，出来四个数，个数没变。变的是每个输出里有谁。第 1 个输出是两个头各自第 1 个数的一半，加起来。第 3 个输出是 {{ y[2]:.1f }}，其中 {{ a[3] * W_O[3, 2]:.1f }} 来自头 2，{{ a[0] * W_O[0, 2]:.1f }} 来自头 1。
 #
 # 同一个 $W_O$，用在小例子自己的六个词上：
 
-# %% [markdown] lang="en" of="9758e7db"
-# Four numbers go in and four come out. What has changed is who is in each: output 1 takes half of each head, output 3 comes almost entirely from head 2.
+# %% [markdown] lang="en" of="4967a0f3"
+# Four numbers go in and four come out. What has changed is who is in each. Output 1 is half of the first number of head 1 plus half of the first number of head 2. Output 3 is {{ y[2]:.1f }}: {{ a[3] * W_O[3, 2]:.1f }} of it comes from head 2 and {{ a[0] * W_O[0, 2]:.1f }} from head 1.
 #
 # The same $W_O$ on the six tokens of the toy:
 
@@ -286,37 +297,38 @@ choices = {
     "identity": identity,
     "block-diagonal": block_diagonal,
     "heads swapped": heads_swapped,
-    "the article's": W_O,
+    "the printed one": W_O,
 }
 figures.mixing(choices, 2, lang)
 
 # %%
-without_head_2 = merged.copy()
-without_head_2[:, 2:] = 0  # silence head 2 and see which outputs notice
-print("1 where head 2 reaches the output")
+only_head_1, only_head_2 = merged.copy(), merged.copy()
+only_head_1[:, 2:] = 0  # silence head 2
+only_head_2[:, :2] = 0  # silence head 1
 for name, w_o in choices.items():
-    moved = np.abs(merged @ w_o - without_head_2 @ w_o).max(axis=0) > 1e-9  # [4]
-    moved_1 = np.abs(without_head_2 @ w_o).max(axis=0) > 1e-9  # head 1 alone
-    print(moved.astype(int), "mixes" if np.any(moved & moved_1) else "does not mix", f"  {name}")
-    assert np.any(moved & moved_1) == (name == "the article's")
+    reached_by_1 = np.abs(only_head_1 @ w_o).max(axis=0) > 1e-9  # [4]
+    reached_by_2 = np.abs(only_head_2 @ w_o).max(axis=0) > 1e-9  # [4]
+    mixes = np.any(reached_by_1 & reached_by_2)
+    print("head 1", reached_by_1.astype(int), "  head 2", reached_by_2.astype(int), f"  {name}")
+    assert mixes == (name == "the printed one")
 
 # %% [markdown] lang="zh"
-# 单位矩阵什么也没做，等于没有 $W_O$。分块对角在每个头的内部重新组合，头与头之间仍不来往。对调换了位置，还是一个输出一个头。只有文章给的这个，一个输出里同时有两个头。**能不能混，看的是横线两边同一列里有没有都不是 0 的数。**
+# 单位矩阵什么也没做，等于没有 $W_O$。分块对角在每个头的内部重新组合，头与头之间仍不来往。对调只换了位置，还是一个输出一个头。任何排列都是这样：每一列只有一个 1。只有印出来的这个，一个输出里有两个头。**能不能混，就看有没有一列，横线上下都有不是 0 的数。**
 
-# %% [markdown] lang="en" of="776eb708"
-# The identity does nothing: it is the same as no $W_O$. The block-diagonal one recombines within each head, and the heads still do not meet. The swap changes places, and there is still one head to an output. Only the article's has both heads in one output. **To mix, a column must have something other than 0 on both sides of the line.**
+# %% [markdown] lang="en" of="c1e2d2ac"
+# The identity does nothing: it is the same as no $W_O$. The block-diagonal one recombines within each head, and the heads still do not meet. The swap changes places, and there is still one head to an output. Any permutation is like that: each column holds a single 1. Only the printed one has both heads in one output. **$W_O$ mixes heads if some column has something other than 0 both above and below the line.**
 
 # %% [markdown] lang="zh"
 # ## 每个头有自己的一块 W_O
 #
-# $W_O$ 的前两行只碰头 1，后两行只碰头 2。那么乘法可以拆开：
+# 两个头的上下文记作 $z_1$、$z_2$，各是 [6, 2]。$W_O$ 的前两行只碰 $z_1$，后两行只碰 $z_2$，分别叫 $W_O^{(1)}$、$W_O^{(2)}$。那么乘法可以拆开；头再多也一样，是 $\sum_h z_h W_O^{(h)}$：
 #
 # $$\text{concat}(z_1, z_2)\,W_O = z_1\,W_O^{(1)} + z_2\,W_O^{(2)}$$
 
-# %% [markdown] lang="en" of="ea0492bc"
+# %% [markdown] lang="en" of="f698cc59"
 # ## Each head has its own block of W_O
 #
-# The first two rows of $W_O$ touch head 1 only, and the last two touch head 2 only. So the product comes apart:
+# Call the contexts of the two heads $z_1$ and $z_2$, [6, 2] each. The first two rows of $W_O$ touch $z_1$ only, and the last two touch $z_2$ only; call them $W_O^{(1)}$ and $W_O^{(2)}$. So the product comes apart, and with more heads it is $\sum_h z_h W_O^{(h)}$:
 #
 # $$\text{concat}(z_1, z_2)\,W_O = z_1\,W_O^{(1)} + z_2\,W_O^{(2)}$$
 
@@ -328,20 +340,24 @@ print(show.row(from_head_1[西安]), "  written by head 1")
 print(show.row(from_head_2[西安]), "  written by head 2")
 print(show.row(output[西安]), "  their sum")
 assert np.allclose(from_head_1 + from_head_2, output, rtol=0, atol=1e-12)
+assert np.allclose(from_head_1, only_head_1 @ W_O, rtol=0, atol=1e-12)  # head 2 silenced
 
 blocks = W_O.reshape(2, 2, 4)  # [n_heads, d_head, d_model]
-as_blocks = np.einsum("hsd,hdm->sm", stages.context, blocks)  # sum over heads
+as_blocks = np.zeros((6, 4))
+for h in range(2):
+    assert blocks[h].shape == (2, 4)  # d_head × d_model, not d_model × d_model
+    as_blocks += stages.context[h] @ blocks[h]  # [6, 2] @ [2, 4] -> [6, 4]
 assert np.allclose(as_blocks, output, rtol=0, atol=1e-12)
 
 # %% [markdown] lang="zh"
 # 有一篇面试文章把“每个头有自己的输出投影”列为错误答案。它其实是对的。每个头有一块 $d_{head} × d_{model}$，把这些块上下摞起来，就是一个 $W_O$；一个矩阵和一摞块，是同一样东西的两种写法。那篇文章里真正错的，是给这一块写的尺寸 $d_{model} × d_{model}$。
 #
-# 同一篇文章又说不能用“相加”代替拼接。拼接再乘 $W_O$，本来就是相加，只是加之前每个头先过自己的那一块。丢信息的是**没有**投影就相加：
+# 同一篇文章又说不能用“相加”代替拼接。拼接再乘 $W_O$，本来就是相加，只是加之前每个头先过自己的那一块。文章要防的是另一种相加：每个头**不**过自己的一块，直接加：
 
-# %% [markdown] lang="en" of="e636c3ff"
+# %% [markdown] lang="en" of="09a82372"
 # An interview article lists "each head has its own output projection" among the wrong answers. It is right. Each head has a block of $d_{head} × d_{model}$. Stack the blocks, and you have $W_O$: one matrix and a stack of blocks are two ways to write one thing. What is wrong in that article's example is the size it gives the block, $d_{model} × d_{model}$.
 #
-# The same article says that a sum cannot replace concatenation. Concatenation followed by $W_O$ is a sum, in which each head first goes through its own block. Information is lost only in a sum **without** projection:
+# The same article says that a sum cannot replace concatenation. Concatenation followed by $W_O$ is a sum, in which each head first goes through its own block. What the article warns of is another sum, in which the heads are added as they are, **without** their blocks:
 
 # %%
 one_way = np.array([[10.0, 1, 2, 8]])  # head 1 says [10, 1], head 2 says [2, 8]
@@ -350,17 +366,25 @@ bare_sum = [m[:, :2] + m[:, 2:] for m in (one_way, other_way)]  # [1, 2] each
 print("summed without projection:", bare_sum[0][0], bare_sum[1][0])
 print("through W_O:", show.row((one_way @ W_O)[0], 1), "   ", show.row((other_way @ W_O)[0], 1))
 assert np.array_equal(*bare_sum)
+equal_blocks = np.concatenate([np.eye(2), np.eye(2)])  # [4, 2]
+assert np.array_equal(one_way @ equal_blocks, bare_sum[0])  # the bare sum, as a W_O
+bare_mean = [m / 2 for m in bare_sum]
+assert np.array_equal(*bare_mean)
 assert not np.allclose(one_way @ W_O, other_way @ W_O, atol=0.1)
 
 # %% [markdown] lang="zh"
-# 直接相加，谁说的就分不清了。取平均也一样，只是再除以 2。
+# 直接相加，谁说的就分不清了。取平均也一样，只是再除以 2。这其实也是一个 $W_O$：上下两块都是单位矩阵。两块相同，谁说的就分不开；两块不同，才可能分开。而且出来只有 2 个数，加不回 4 维的 $X$。
+#
+# 有了 $W_O$，也不保证什么都不丢：进的比出的宽，就一定要丢。
 #
 # ### 头的次序要紧吗
 #
 # 先猜：把两个头调个次序，再并起来乘 $W_O$，结果会变吗？
 
-# %% [markdown] lang="en" of="6d01ab23"
-# Add them as they are, and nobody can tell who said what. The mean is no better; it only divides by 2.
+# %% [markdown] lang="en" of="0c1481ca"
+# Added as they are, nobody can tell who said what. The mean is no better; it only divides by 2. This too is a $W_O$: both of its blocks are the identity. With equal blocks the heads cannot be told apart; only with different blocks can they be. And what comes out has 2 numbers, which cannot be added to an $X$ of 4.
+#
+# A $W_O$ is no guarantee that nothing is lost either: where more goes in than comes out, something must be.
 #
 # ### Does the order of the heads matter?
 #
@@ -374,12 +398,19 @@ print(show.row((swapped_heads @ swapped_blocks)[西安]), "  heads and blocks sw
 print(show.row((swapped_heads @ W_O)[西安]), "  heads alone swapped")
 assert np.allclose(swapped_heads @ swapped_blocks, output, rtol=0, atol=1e-12)
 assert not np.allclose(swapped_heads @ W_O, output, atol=0.1)
+assert np.allclose((swapped_heads @ W_O)[:, 0], output[:, 0], rtol=0, atol=1e-12)  # equal shares
+
+columns = [2, 3, 0, 1]  # head 2 first, in every matrix
+renamed = multi_head_attention(
+    X, W_Q[:, columns], W_K[:, columns], W_V[:, columns], W_O[columns], 2
+)
+assert np.allclose(renamed.output, output, rtol=0, atol=1e-12)
 
 # %% [markdown] lang="zh"
-# 头和它的块一起换，什么也不变；只换头，就成了另一组数。次序本身没有意义，要紧的是和训练时的 $W_O$ 对得上。
+# 头和它的块一起换，什么也不变。只换头，就成了另一组数。第 1 个数没变，是碰巧：$W_O$ 第 1 列给两个头的第 1 个数乘的都是 {{ W_O[0, 0]:.1f }}，谁先谁后一样。次序本身没有意义，要紧的是和训练时的 $W_O$ 对得上。
 
-# %% [markdown] lang="en" of="c3554bf8"
-# Swap the heads together with their blocks, and nothing changes. Swap the heads alone, and other numbers come out. The order as such means nothing. It has to agree with the $W_O$ that was trained.
+# %% [markdown] lang="en" of="0f71da46"
+# Swap the heads together with their blocks, and nothing changes. Swap the heads alone, and other numbers come out. The first number stays by chance: column 1 of $W_O$ multiplies the first number of both heads by {{ W_O[0, 0]:.1f }}, so their order does not show. The order as such means nothing. It has to agree with the $W_O$ that was trained.
 
 # %% [markdown] lang="zh"
 # ### 方阵会瞒住错误
@@ -406,10 +437,10 @@ for name in ("Qwen2.5-7B", "Gemma-2-9B"):
     print(f"{n_in} -> {n_out}   {name}")
 
 # %% [markdown] lang="zh"
-# Gemma-2-9B 的隐藏状态也是 {{ models["Gemma-2-9B"]["hidden"] }} 维，头却是 {{ models["Gemma-2-9B"]["n_heads"] }} × {{ models["Gemma-2-9B"]["head_dim_v"] }} = {{ models["Gemma-2-9B"]["wo_shape_in_out"][0] }}。它的 $W_O$ 不是方的。“$W_O$ 是 $d_{model} × d_{model}$”只是常见，不是规定：进来的是 $n_{heads}·d_{head}$，出去的才必须是 $d_{model}$。不方，转置错了就会报错。把尺寸缩小到五百一十二分之一，试一下：
+# Gemma-2-9B 的隐藏状态也是 {{ models["Gemma-2-9B"]["hidden"] }} 维，头却是 {{ models["Gemma-2-9B"]["n_heads"] }} × {{ models["Gemma-2-9B"]["head_dim_v"] }} = {{ models["Gemma-2-9B"]["wo_shape_in_out"][0] }}。它的 $W_O$ 不是方的。“$W_O$ 是 $d_{model} × d_{model}$”只是常见，不是规定：进来的是 $n_{heads}·d_{head}$，出去的才必须是 $d_{model}$。不方，转置错了就会报错。两边的尺寸都除以 512，试一下：
 
-# %% [markdown] lang="en" of="15568279"
-# Gemma-2-9B has hidden states of {{ models["Gemma-2-9B"]["hidden"] }} dimensions too, but its heads are {{ models["Gemma-2-9B"]["n_heads"] }} × {{ models["Gemma-2-9B"]["head_dim_v"] }} = {{ models["Gemma-2-9B"]["wo_shape_in_out"][0] }}. Its $W_O$ is not square. That $W_O$ is $d_{model} × d_{model}$ is common and not a rule: what comes in is $n_{heads}·d_{head}$, and only what goes out must be $d_{model}$. When it is not square, a transpose is caught. At one five hundred and twelfth of the size:
+# %% [markdown] lang="en" of="16983c1e"
+# Gemma-2-9B has hidden states of {{ models["Gemma-2-9B"]["hidden"] }} dimensions too, but its heads are {{ models["Gemma-2-9B"]["n_heads"] }} × {{ models["Gemma-2-9B"]["head_dim_v"] }} = {{ models["Gemma-2-9B"]["wo_shape_in_out"][0] }}. Its $W_O$ is not square. That $W_O$ is $d_{model} × d_{model}$ is common and not a rule: what comes in is $n_{heads}·d_{head}$, and only what goes out must be $d_{model}$. When it is not square, a transpose is caught. Try it with both sizes divided by 512:
 
 # %%
 n_in, n_out = (n // 512 for n in models["Gemma-2-9B"]["wo_shape_in_out"])  # 8 and 7
@@ -421,18 +452,23 @@ try:
     project(merged_gemma, w_o_gemma.T)
 except ValueError as error:
     print(error)
+else:
+    raise AssertionError("a transposed W_O should not fit")
+assert np.linalg.matrix_rank(w_o_gemma) == n_out < n_in  # 8 in, 7 out: one direction is lost
+gemma = models["Gemma-2-9B"]
+assert gemma["n_heads"] * gemma["head_dim_v"] == gemma["wo_shape_in_out"][0]
 
 # %% [markdown] lang="zh"
 # ## 混词，还是混特征
 #
-# $A V$ 让词与词交换内容。$W_O$ 呢？做个实验：动一个词，看输出里哪几行跟着动。用因果遮罩，看得更清楚。
+# $A V$ 让一个词取到别的词的内容。$W_O$ 呢？做个实验：动一个词，看输出里哪几行跟着动。用因果遮罩，看得更清楚。
 #
 # 先猜：动「天气」，乘 $W_O$ 之前有几行会动？乘了之后呢？
 
-# %% [markdown] lang="en" of="bd15cda3"
+# %% [markdown] lang="en" of="4bf89c8e"
 # ## Mixing tokens, or mixing features
 #
-# $A V$ lets tokens exchange content. And $W_O$? An experiment: change one token and see which rows of the output move. With the causal mask it shows best.
+# $A V$ lets a token take content from other tokens. And $W_O$? An experiment: change one token and see which rows of the output move. With the causal mask it shows best.
 #
 # Guess first: change 天气. How many rows move before $W_O$? And after it?
 
@@ -458,12 +494,35 @@ for j in range(6):
 # %% [markdown] lang="zh"
 # 两列完全一样。动「天气」，动的是它自己和后面的两行；$W_O$ 没有让任何一个新的词动起来。它只在每个词自己的四个数之间重新组合。
 #
-# 把每个输出对每个输入的导数都量出来，画成图。左边是 $X$ 到并头以后，右边是 $W_O$ 这一步。颜色越深，影响越大。
+# 换一个方向：不动一个词，动一**列**。权重固定，把 $V$ 的第 1 列改一改，看并头以后哪几列动；再把并头以后的第 1 列改一改，看乘了 $W_O$ 哪几列动。
 
-# %% [markdown] lang="en" of="c82fd4ff"
+# %% [markdown] lang="en" of="bf8ca7e0"
 # The two columns are the same. Change 天气, and its own row and the two after it move; $W_O$ sets no new token in motion. It recombines the four numbers of each token among themselves.
 #
-# Now measure the derivative of every output by every input, and draw them all. On the left from $X$ to the merged heads, on the right the step of $W_O$. The darker, the stronger.
+# Now the other direction: change a **column**, not a token. With the weights fixed, change column 1 of $V$ and see which columns of the merged heads move. Then change column 1 of the merged heads and see which columns move after $W_O$.
+
+# %%
+V_changed = V.copy()
+V_changed[:, 0] += [0.1, -0.2, 0.3, -0.4, 0.5, -0.6]
+new_merged = merge_heads(weigh(base.weights, split_heads(V_changed, 2)))
+by_weights = np.abs(new_merged - base.merged).max(axis=0) > 1e-9  # [4]
+merged_changed = base.merged.copy()
+merged_changed[:, 0] += 0.1
+by_columns = np.abs(merged_changed @ W_O - base.output).max(axis=0) > 1e-9  # [4]
+print(by_weights.astype(int), "A V")
+print(by_columns.astype(int), "W_O")
+assert list(by_weights) == [True, False, False, False]  # A V mixes tokens, not columns
+assert list(by_columns) == list(W_O[0] != 0)  # W_O mixes columns, not tokens
+
+# %% [markdown] lang="zh"
+# $A V$ 混词，不混列；$W_O$ 混列，不混词。
+#
+# 把每个输出对每个输入的导数都量出来，画成图。左边是 $X$ 到并头以后，右边是 $W_O$ 这一步。行是输出，列是输入。颜色越深，导数的绝对值越大；左右两张各用各的色标。
+
+# %% [markdown] lang="en" of="1b94e7f9"
+# $A V$ mixes tokens and not columns. $W_O$ mixes columns and not tokens.
+#
+# Now measure the derivative of every output by every input, and draw them all. On the left from $X$ to the merged heads, on the right the step of $W_O$. Rows are outputs, columns are inputs. The darker, the larger the derivative in absolute value; each panel has its own scale.
 
 
 # %%
@@ -491,14 +550,14 @@ assert np.allclose(
 figures.jacobians(by_attention, by_w_o, lang)
 
 # %% [markdown] lang="zh"
-# 左边，词影响词，遮罩把右上角清空。右边只有对角线上有六个一样的方块：一个词一个 $W_O$，词与词毫无关系。
+# 左边，词影响词，遮罩把右上角清空。右边只有对角线上六个一样的方块：六个词用的是同一个 $W_O$，词与词毫无关系。因为行是输出，图里的方块是 $W_O^T$。
 #
-# 所以打乱词的次序，先打乱再乘 $W_O$，和先乘再打乱，一样：
+# 所以，先打乱词的次序再乘 $W_O$，和先乘 $W_O$ 再打乱，结果一样：
 
-# %% [markdown] lang="en" of="e0bf2a36"
-# On the left tokens act on tokens, and the mask clears the upper right corner. On the right there are six equal squares on the diagonal: one $W_O$ for each token, and nothing between tokens.
+# %% [markdown] lang="en" of="76bb2366"
+# On the left tokens act on tokens, and the mask clears the upper right corner. On the right there are six equal squares on the diagonal: the same $W_O$ for every token, and nothing between tokens. Because rows are outputs, each square is $W_O^T$.
 #
-# So shuffling the tokens and then multiplying by $W_O$ is the same as multiplying first and shuffling then:
+# So it makes no difference whether the tokens are shuffled before $W_O$ or after it:
 
 # %%
 order = [怎么样, 今天, 问号, 西安, 天气, 的]
@@ -510,15 +569,27 @@ print(show.row((merged @ W_O)[order][order.index(西安)]), "  西安, shuffled 
 # ## 为什么不能省
 #
 # **形状。** 输出要加回 $X$，所以每行必须是 $d_{model}$ 个数。头的总宽不等于 $d_{model}$ 的模型，没有 $W_O$ 就加不上。
-#
-# **每个头能写到哪里。** 头 1 的上下文只有 2 个数，过了它的那一块，写出来的六行虽然各有 4 个数，却只在一个 2 维的面里：
 
-# %% [markdown] lang="en" of="0f7eb23b"
+# %% [markdown] lang="en" of="4f2c300a"
 # ## Why it cannot be left out
 #
 # **Shape.** The output is added back to $X$, so each row must have $d_{model}$ numbers. Where the heads together are not $d_{model}$ wide, the sum cannot even be written without $W_O$.
-#
-# **Where a head can write.** The context of head 1 has only 2 numbers. What it writes through its block has 4 numbers in each of the six rows, and yet all six lie in one plane of 2 dimensions:
+
+# %%
+x_gemma = rng.standard_normal((6, n_out))  # [6, 7]
+try:
+    x_gemma + merged_gemma  # [6, 7] + [6, 8]
+except ValueError as error:
+    print(error)
+else:
+    raise AssertionError("widths 7 and 8 should not add")
+assert (x_gemma + merged_gemma @ w_o_gemma).shape == x_gemma.shape
+
+# %% [markdown] lang="zh"
+# **每个头能写到哪里。** 头 1 的上下文只有 2 个数，过了它的那一块，写出来的六行虽然各有 4 个数，却只在一个 2 维的面里。独立的方向有几个，叫秩（rank）：
+
+# %% [markdown] lang="en" of="bea9ef02"
+# **Where a head can write.** The context of head 1 has only 2 numbers. What it writes through its block has 4 numbers in each of the six rows, and yet all six lie in one plane of 2 dimensions. The number of independent directions is called the rank:
 
 # %%
 print("rank of what head 1 writes:", np.linalg.matrix_rank(from_head_1))
@@ -526,22 +597,37 @@ print("rank of the whole output:  ", np.linalg.matrix_rank(output))
 assert np.linalg.matrix_rank(from_head_1) == np.linalg.matrix_rank(from_head_2) == 2
 assert np.linalg.matrix_rank(output) == 4
 
-wide = models["Qwen2.5-7B"]
-print(f"Qwen2.5-7B: {wide['head_dim_v']} of {wide['hidden']} dimensions a head")
+qwen = models["Qwen2.5-7B"]
+print(f"Qwen2.5-7B: {qwen['head_dim_v']} of {qwen['hidden']} dimensions a head")
+assert qwen["head_dim_v"] < qwen["hidden"]
 
 # %% [markdown] lang="zh"
-# 有 $W_O$，这个面朝哪个方向，是训练学来的，两个头的面可以交叠。没有 $W_O$（也就是单位矩阵），头 1 永远只能写前两格，头 2 永远只能写后两格。这并不是说各个头“被迫等权”：各写各的格子，谈不上谁重谁轻；只有直接相加或取平均才是等权。
+# 有 $W_O$，这个面朝哪个方向由训练决定，两个头的面可以交叠。没有 $W_O$（等于单位矩阵），头 1 永远只能写前两格，头 2 永远只能写后两格。
 #
-# **接下来的路。** 输出加回 $X$，叫残差；然后做一次归一化，再交给 FFN：
+# 宽度正好对上的时候，没有 $W_O$ 也能运行，后面的 FFN 还会把各格混起来。所以“不能省”有两层意思：宽度对不上，一定不能省；对得上，省了就丢掉上面这份自由。
+#
+# 也有人说，没有 $W_O$，各个头就被迫“平起平坐”。不对：各写各的格子，没有谁和谁平分。直接相加或取平均，才是平分。
+#
+# **接下来的路。** 输出加回 $X$，这叫残差连接；一层层加下去的这个 [S, d_model]，英文叫 residual stream，残差流。然后归一化：Qwen2.5 用 RMSNorm，每一行除以自己的均方根，就是平方、取平均、开方。再交给 FFN，前馈网络：两层或三层矩阵，中间夹一个非线性函数。
+#
+# 小例子里 $X$ 没有先归一化就进了投影，这一步省了。
 
-# %% [markdown] lang="en" of="0e9f67cb"
-# With $W_O$, training chooses which way this plane lies, and the planes of two heads may overlap. Without it, that is, with the identity, head 1 can only ever write to the first two slots and head 2 to the last two. This does not force the heads to equal weight, as is sometimes said: each writes to its own slots, and neither outweighs the other. Equal weight comes only with a bare sum or a mean.
+# %% [markdown] lang="en" of="1489341a"
+# With $W_O$, training chooses which way this plane lies, and the planes of two heads may overlap. Without it, that is, with the identity, head 1 can only ever write to the first two slots and head 2 to the last two.
 #
-# **What comes next.** The output is added back to $X$, which is called the residual; then it is normalised once and handed to the FFN:
+# Where the widths happen to match, a model without $W_O$ still runs, and the FFN after it still mixes the slots. So "cannot be left out" means two things: where the widths differ, it must be there; where they match, leaving it out gives up this freedom.
+#
+# It is also said that without $W_O$ the heads are forced to count the same. They are not: each writes to its own slots, and nothing is shared out. Only a bare sum or a mean shares equally.
+#
+# **What comes next.** The output is added back to $X$; this is the residual connection. The [S, d_model] to which layer after layer adds is the residual stream. Then comes a normalisation: Qwen2.5 uses RMSNorm, which divides each row by its root mean square (square, mean, root). Then the FFN, the feed-forward network: two or three matrices with a function that is not linear in between.
+#
+# In the toy, $X$ went into the projections without being normalised first; that step is left out.
 
 # %%
 residual = X + output  # [6, 4] + [6, 4] -> [6, 4]
-rms = np.sqrt(np.mean(residual**2, axis=1, keepdims=True))  # [6, 1]; RMSNorm as in Qwen2.5
+rms = np.sqrt(
+    np.mean(residual**2, axis=1, keepdims=True)
+)  # [6, 1]; as in Qwen2.5, without its tiny epsilon
 normed = residual / rms  # [6, 4]; a trained model multiplies by a learned gain here
 print(show.row(X[西安]), "  X")
 print(show.row(output[西安]), "  attention output")
@@ -549,15 +635,29 @@ print(show.row(residual[西安]), "  X + attention output")
 print(show.row(normed[西安]), "  after RMSNorm: what the FFN receives")
 assert np.allclose(np.mean(normed**2, axis=1), 1, rtol=0, atol=1e-12)
 
+# %%
+W_1, W_2 = rng.standard_normal((4, 16)), rng.standard_normal((16, 4))  # random, not trained
+
+
+def feed_forward(x):
+    return np.maximum(x @ W_1, 0) @ W_2  # [6, 4] -> [6, 16] -> [6, 4]
+
+
+changed = normed.copy()
+changed[天气] += [0.1, -0.2, 0.3, -0.4]
+moved_rows = np.abs(feed_forward(changed) - feed_forward(normed)).max(axis=1) > 1e-9  # [6]
+print(moved_rows.astype(int), "rows that move after the FFN when 天气 changes")
+assert list(np.flatnonzero(moved_rows)) == [天气]
+
 # %% [markdown] lang="zh"
-# FFN 从这里接手。它和 $W_O$ 一样，一个词一个词地算，词与词之间不再来往，而且它不知道哪几个数原来属于哪个头。
+# FFN 从这里接手。它和 $W_O$ 一样，一个词一个词地算，词与词之间不来往。交到它手里的只是每个词 $d_{model}$ 个数，上面没有标哪个头。
 #
 # 2017 年的原论文和 BERT 是先加、后归一化；GPT-2、LLaMA、Qwen2.5 是归一化在前，加的是没有归一化的 $X$。06 里按 Qwen2.5 的次序走。
 #
 # **有没有偏置。** 看模型：
 
-# %% [markdown] lang="en" of="3c149440"
-# From here the FFN takes over. Like $W_O$ it works on each token by itself, with no traffic between tokens, and it does not know which numbers once belonged to which head.
+# %% [markdown] lang="en" of="fa03f828"
+# From here the FFN takes over. Like $W_O$ it works on each token by itself, with no traffic between tokens. What it is handed is $d_{model}$ numbers for each token, with no label saying which head.
 #
 # The paper of 2017 and BERT add first and normalise after. GPT-2, LLaMA and Qwen2.5 normalise before, and add to the $X$ that was not normalised. Notebook 06 follows the order of Qwen2.5.
 #
@@ -568,49 +668,78 @@ for name in ("GPT-2 (124M)", "BERT-Large", "Qwen2.5-7B", "LLaMA-3-8B"):
     m = models[name]
     bias = [{True: "bias", False: "no bias"}[m[key]] for key in ("qkv_bias", "o_bias")]
     print(f"Q, K, V: {bias[0]:<8} W_O: {bias[1]:<8} {name}")
-assert models["Qwen2.5-7B"]["qkv_bias"] and not models["Qwen2.5-7B"]["o_bias"]
+    assert (m["qkv_bias"], m["o_bias"]) == {
+        "GPT-2 (124M)": (True, True),
+        "BERT-Large": (True, True),
+        "Qwen2.5-7B": (True, False),
+        "LLaMA-3-8B": (False, False),
+    }[name]
+
+b = np.array([0.1, -0.2, 0.3, 0.4])  # a bias on V
+with_bias = merge_heads(weigh(stages.weights, split_heads(V + b, 2))) @ W_O
+assert np.allclose(with_bias, output + b @ W_O, rtol=0, atol=1e-12)
 
 # %% [markdown] lang="zh"
 # 原论文的公式里没有偏置；PyTorch 的 `nn.MultiheadAttention` 默认有，初值是 0。Qwen2.5 的 Q、K、V 有，$W_O$ 没有。
+#
+# $V$ 的偏置会原样走到输出：每行权重的和是 1，六行都加上同一个 $b\,W_O$。它不分词，也不看权重。
 
-# %% [markdown] lang="en" of="7dabb19d"
+# %% [markdown] lang="en" of="a5997e60"
 # The formula in the original paper has no bias. PyTorch's `nn.MultiheadAttention` has one by default, zero at first. In Qwen2.5, Q, K and V have one and $W_O$ has none.
+#
+# A bias on $V$ goes straight through to the output: each row of weights sums to 1, so all six rows gain the same $b\,W_O$, whatever the token and whatever the weights.
 
 # %% [markdown] lang="zh"
 # ## 梯度怎么回来
 #
-# 训练时，误差从输出往回走。设目标是某个 $T$，损失是 $L = \frac12\sum (Y - T)^2$，那么 $dY = Y - T$。先过 $W_O$：
+# 训练时，误差从输出往回走。设目标是 $G$，损失 $L = \frac12\sum (Y - G)^2$。$dY$ 是 $\partial L/\partial Y$ 的简写，别的 $d$ 也一样；这里 $dY = Y - G$。
 #
-# $$\frac{\partial L}{\partial W_O} = \text{merged}^T\,dY, \qquad d\,\text{merged} = dY\,W_O^T$$
+# $W_O$ 第 $r$ 行第 $c$ 列的数，在每个词那里都乘 merged 的第 $r$ 个数，加进第 $c$ 个输出。它动一点，六个词的第 $c$ 个输出都跟着动。所以它的梯度是六项之和：$\sum_i \text{merged}_{ir}\,dY_{ic}$。写成矩阵：
 #
-# 再过 $A V$ 和 softmax。$dA = dO\,V^T$；softmax 那一步，每一行乘上 [01](01_scores_and_scaling.ipynb) 里的雅可比矩阵 $\text{diag}(p) - pp^T$。
+# $$dW_O = \text{merged}^T\,dY, \qquad d\,\text{merged} = dY\,W_O^T$$
+#
+# $d\,\text{merged}$ 拆成两个头，就是各头上下文的梯度 $dO$。再过 $A V$：$dA = dO\,V^T$。再过 softmax：$dA$ 的每一行乘上 [01](01_scores_and_scaling.ipynb) 里的雅可比矩阵 $\text{diag}(p) - pp^T$。它是对称的，从哪边乘都一样。
 
-# %% [markdown] lang="en" of="26fd86a8"
+# %% [markdown] lang="en" of="a20a192b"
 # ## How the gradient comes back
 #
-# In training the error runs backwards from the output. Let $T$ be some target and $L = \frac12\sum (Y - T)^2$ the loss, so that $dY = Y - T$. First through $W_O$:
+# In training the error runs backwards from the output. Let $G$ be the target and $L = \frac12\sum (Y - G)^2$ the loss. $dY$ is short for $\partial L/\partial Y$, and the other $d$ likewise; here $dY = Y - G$.
 #
-# $$\frac{\partial L}{\partial W_O} = \text{merged}^T\,dY, \qquad d\,\text{merged} = dY\,W_O^T$$
+# The number of $W_O$ in row $r$, column $c$ multiplies number $r$ of merged, in every token, and goes into output $c$. Move it a little, and output $c$ of all six tokens moves. So its gradient is a sum of six terms, $\sum_i \text{merged}_{ir}\,dY_{ic}$. As matrices:
 #
-# Then through $A V$ and the softmax. $dA = dO\,V^T$; at the softmax each row is multiplied by the Jacobian $\text{diag}(p) - pp^T$ of [01](01_scores_and_scaling.ipynb).
+# $$dW_O = \text{merged}^T\,dY, \qquad d\,\text{merged} = dY\,W_O^T$$
+#
+# Split $d\,\text{merged}$ into the two heads, and you have $dO$, the gradient of each head's context. Back through $A V$: $dA = dO\,V^T$. Back through the softmax: each row of $dA$ is multiplied by the Jacobian $\text{diag}(p) - pp^T$ of [01](01_scores_and_scaling.ipynb). It is symmetric, so the side does not matter.
 
 # %%
-T = np.roll(X, 1, axis=0)  # a target: the hidden state of the token before
+G = np.roll(X, 1, axis=0)  # a target: the row before; the first token gets the last row
 
 
 def loss_of(scaled, w_o):
     """From the scaled scores of both heads [2, 6, 6] to the loss, one number."""
     y = merge_heads(weigh(softmax(scaled), V_heads)) @ w_o  # [6, 4]
-    return 0.5 * np.sum((y - T) ** 2)
+    return 0.5 * np.sum((y - G) ** 2)
 
 
-dY = output - T  # [6, 4]
+dY = output - G  # [6, 4]
 dW_O = merged.T @ dY  # [4, 6] @ [6, 4] -> [4, 4]
 d_context = split_heads(dY @ W_O.T, 2)  # [6, 4] @ [4, 4] -> [2, 6, 2]
 d_weights = d_context @ V_heads.swapaxes(-1, -2)  # [2, 6, 2] @ [2, 2, 6] -> [2, 6, 6]
-jacobian = softmax_jacobian(stages.weights)  # [2, 6, 6, 6]; one 6 × 6 for every row
-d_scaled = np.einsum("hqij,hqi->hqj", jacobian, d_weights)  # [2, 6, 6]
+d_scaled = np.zeros((2, 6, 6))
+for h in range(2):
+    for i in range(6):  # every query
+        d_scaled[h, i] = softmax_jacobian(stages.weights[h, i]) @ d_weights[h, i]
+
+dW_O_loop = np.zeros((4, 4))
+for r in range(4):
+    for c in range(4):
+        dW_O_loop[r, c] = sum(merged[i, r] * dY[i, c] for i in range(6))
+assert np.allclose(dW_O_loop, dW_O, rtol=0, atol=1e-12)
+assert np.allclose(d_scaled.sum(axis=-1), 0, rtol=0, atol=1e-12)
 print(show.rows(dW_O, labels=("head 1", "head 1", "head 2", "head 2")))
+
+# %%
+worked.dot(merged[:, 0], dY[:, 0], r"\left(dW_O\right)_{1,1}")
 
 # %% [markdown] lang="zh"
 # 对不对？把 $W_O$ 的 16 个数、缩放后分数的 72 个数，一个一个动一点点，看损失真的变多少：
@@ -672,7 +801,13 @@ conv1d_weight = w  # [in, out] = [4, 3]: GPT-2's Conv1D
 per_head = w.reshape(2, 2, 3)  # [head, d_head, d_model]: TransformerLens
 gguf_bytes = linear_weight.tobytes()  # a GGUF file holds the bytes of [out, in] …
 gguf_ne = linear_weight.shape[::-1]  # … and lists the sizes fastest first: (4, 3)
-from_gguf = np.frombuffer(gguf_bytes).reshape(gguf_ne[::-1])  # [3, 4] again
+from_gguf = np.frombuffer(gguf_bytes).reshape(
+    gguf_ne[::-1]
+)  # [3, 4] again; float64 is what frombuffer reads
+
+header = {x["name"]: x["ne"] for x in data.read_json("gguf_7b_header.json")["tensors"]}
+kv_width = qwen["kv_heads"] * qwen["head_dim_qk"]  # 512
+assert header["blk.0.attn_k.weight"] == [qwen["hidden"], kv_width]  # reads like [in, out]
 
 ledger = {
     "x @ W": (w.shape, merged @ w),
@@ -681,7 +816,7 @@ ledger = {
     "GPT-2 Conv1D: x @ weight": (conv1d_weight.shape, merged @ conv1d_weight),
     "per head: sum over heads": (
         per_head.shape,
-        np.einsum("hsd,hdm->sm", stages.context, per_head),
+        sum(stages.context[h] @ per_head[h] for h in range(2)),
     ),
     "GGUF: ne, reversed": (gguf_ne, merged @ from_gguf.T),
 }
@@ -693,17 +828,17 @@ for name, (shape, result) in ledger.items():
 # 两处最容易看错：
 #
 # * `nn.Linear` 存的是 [出, 进]，所以代码里写 `x @ weight.T`。
-# * GGUF 的 `ne` 把最快变的那一维写在前面，读出来像是 [进, 出]。字节并没有转置，只是尺寸倒着列。
+# * GGUF 的 `ne` 从变得最快的一维写起，也就是内存里紧挨着的数所沿的那一维，读出来像是 [进, 出]。字节和 `nn.Linear` 的一样，没有转置，只是尺寸倒着列。真实文件里的 $W_K$ 就是这样，{{ header["blk.0.attn_k.weight"] }}。
 #
-# 拿到一份权重，先找一个不方的矩阵对一对形状；只有方阵时，就拿一个已知的输入对一对数。
+# 拿到一份参数，先找一个不方的矩阵，对一对形状。全是方阵，就拿一个已知输出的输入，对一对数。（PyTorch 把参数矩阵也叫 `weight`，上面的 `weight` 是它的写法。）
 
-# %% [markdown] lang="en" of="2acfccea"
+# %% [markdown] lang="en" of="efa62726"
 # Two of them are the easiest to misread:
 #
 # * `nn.Linear` stores [out, in], so the code says `x @ weight.T`.
-# * `ne` in GGUF lists the fastest dimension first, and so it reads like [in, out]. The bytes are not transposed. Only the sizes are listed backwards.
+# * `ne` in GGUF starts with the fastest dimension, the one along which numbers lie next to each other in memory, and so it reads like [in, out]. The bytes are those of `nn.Linear`, not transposed. Only the sizes are listed backwards. The $W_K$ of a real file is listed that way: {{ header["blk.0.attn_k.weight"] }}.
 #
-# When you are given weights, find a matrix that is not square and compare shapes. If there are only square ones, take an input whose output you know and compare numbers.
+# When you are given parameters, find a matrix that is not square and compare shapes. If all are square, take an input whose output you know and compare numbers. (PyTorch calls a parameter matrix `weight`; that is its name, not ours.)
 
 # %% [markdown] lang="zh"
 # ## 三个问题
@@ -716,11 +851,11 @@ for name, (shape, result) in ledger.items():
 #
 # </details>
 #
-# **2.** 一个模型有 28 个查询头，键和值只有 4 个头。$W_O$ 的进口有多宽？
+# **2.** 一个模型有 28 个查询头，键和值只有 4 个头，每个头 128 维。$W_O$ 的进口有多宽？
 #
 # <details><summary>答案</summary>
 #
-# 还是 28 × 128 = {{ 28 * 128 }}。每个查询头都有自己的一份上下文，$W_O$ 只和查询头的个数有关，和键值头的个数无关。
+# 28 × 128 = {{ 28 * 128 }}。每个查询头都有自己的一份上下文。进口的宽度是查询头的个数乘 $d_{head}$，和键值头的个数无关。
 #
 # </details>
 #
@@ -728,13 +863,13 @@ for name, (shape, result) in ledger.items():
 #
 # <details><summary>答案</summary>
 #
-# 不必重新训练，去掉 $W_O$ 的后两行就行。「西安」的输出变成 [{{ ", ".join(f"{x:z.3f}" for x in from_head_1[西安]) }}]，和把头 2 的上下文全改成 0 得到的一样。
+# 头 1 那两行不用改，后两行去掉就行。「西安」的输出变成 [{{ ", ".join(f"{x:z.3f}" for x in from_head_1[西安]) }}]，和把头 2 的上下文全改成 0 得到的一样。模型去掉一个头以后还好不好用，是另一回事，要量。
 #
 # </details>
 #
 # 注意力的每一步都算过了。下一本 05 在写：同一句话走过一个训练好的模型。回到 [00 地图](00_map.ipynb)。
 
-# %% [markdown] lang="en" of="f0844e5f"
+# %% [markdown] lang="en" of="61f677c1"
 # ## Three questions
 #
 # **1.** Set row 3 of $W_O$ to 0. Whose voice is gone?
@@ -745,11 +880,11 @@ for name, (shape, result) in ledger.items():
 #
 # </details>
 #
-# **2.** A model has 28 query heads, and only 4 heads of keys and values. How wide is the input of $W_O$?
+# **2.** A model has 28 query heads, only 4 heads of keys and values, and 128 dimensions a head. How wide is the input of $W_O$?
 #
 # <details><summary>Answer</summary>
 #
-# Still 28 × 128 = {{ 28 * 128 }}. Every query head has a context of its own. $W_O$ depends on the number of query heads, not on the number of key and value heads.
+# 28 × 128 = {{ 28 * 128 }}. Every query head has a context of its own. The width is the number of query heads times $d_{head}$; the number of key and value heads plays no part.
 #
 # </details>
 #
@@ -757,7 +892,7 @@ for name, (shape, result) in ledger.items():
 #
 # <details><summary>Answer</summary>
 #
-# It need not be trained again: drop its last two rows. The output of 西安 becomes [{{ ", ".join(f"{x:z.3f}" for x in from_head_1[西安]) }}], the same as with the context of head 2 set to 0.
+# The two rows of head 1 stay as they are; drop the last two. The output of 西安 becomes [{{ ", ".join(f"{x:z.3f}" for x in from_head_1[西安]) }}], the same as with the context of head 2 set to 0. Whether a model is still any good without a head is another matter, and has to be measured.
 #
 # </details>
 #
