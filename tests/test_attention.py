@@ -136,6 +136,15 @@ def test_softmax_survives_what_overflows_and_gives_masked_keys_nothing() -> None
     np.testing.assert_array_equal(half, np.array([0.5, 0.5], dtype=np.float16))
 
 
+def test_softmax_of_half_precision_sums_in_more() -> None:
+    many = byhand.softmax(np.zeros(70000, np.float16))
+    assert many.dtype == np.float16
+    assert many.astype(np.float64).sum() == pytest.approx(1, abs=0.05)
+    extremes = byhand.softmax(np.array([6e4, -6e4], np.float16))
+    np.testing.assert_array_equal(extremes, np.array([1, 0], np.float16))
+    np.testing.assert_array_equal(byhand.softmax([1.7e308, -1.7e308]), [1, 0])
+
+
 def test_jacobian_is_the_slope_of_the_softmax(draw: Draw) -> None:
     x, step = draw(N_Q, N_K), 1e-6
     jacobian = byhand.softmax_jacobian(byhand.softmax(x))
@@ -210,6 +219,29 @@ WRONG: list[tuple[str, Callable[[], object], str, str]] = [
         "[4, 2, 3]",
         "对不上",
     ),
+    (
+        "batches",
+        lambda: byhand.score(np.ones((2, 5, 3)), np.ones((3, 4, 3))),
+        "do not fit",
+        "对不上",
+    ),
+    ("w of three axes", lambda: byhand.project(ONES, np.ones((2, 3, 5))), "one matrix", "一个矩阵"),
+    (
+        "bias of two axes",
+        lambda: byhand.project(ONES, np.ones((3, 5)), [[1.0] * 5]),
+        "one row",
+        "一行",
+    ),
+    ("too large", lambda: byhand.score([[1e200]], [[1e200]]), "too large for float64", "放不下"),
+    (
+        "too large for half",
+        lambda: byhand.score(np.full((2, 3), 300, np.float16), np.full((2, 3), 300, np.float16)),
+        "too large for float16",
+        "放不下",
+    ),
+    ("masked array", lambda: byhand.softmax(np.ma.masked_array(ONES)), "masked array", "掩码数组"),
+    ("axis of no kind", lambda: byhand.softmax(ONES, None), "axis must be", "axis"),  # type: ignore[arg-type]
+    ("a ragged mask", lambda: byhand.apply_mask(ONES, [[0], [0, 0]]), "a mask holds", "mask"),
     ("text", lambda: byhand.softmax(["a"]), "must hold numbers", "要放数"),
     ("complex", lambda: byhand.softmax([1j]), "must hold numbers", "要放数"),
     ("ragged", lambda: byhand.score([[1], [1, 2]], ONES), "different lengths", "长短"),

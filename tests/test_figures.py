@@ -3,6 +3,7 @@
 import logging
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -122,6 +123,7 @@ def drawn(name: str, lang: str) -> Drawn:
     """A figure, drawn once, and what matplotlib said meanwhile."""
     with listening() as heard:
         picture = FIGURES[name](lang)
+        picture.set_layout_engine("none")  # where things lie does not matter here
         picture.savefig(BytesIO(), format="rgba", dpi=40)
     return Drawn(picture, heard)
 
@@ -274,6 +276,35 @@ def test_it_says_in_words_what_it_shows(name: str, lang: str) -> None:
     assert title and lines and all(lines)
 
 
+DECIMAL = re.compile(r"[-−]?\d+\.\d+")
+
+
+@pytest.mark.parametrize(("name", "lang"), EVERY)
+def test_every_decimal_drawn_is_among_its_words(name: str, lang: str) -> None:
+    """What is drawn cannot be wrong while the words, which the notebook tests compare, are right."""
+    picture = drawn(name, lang).picture
+    written: Counter[str] = Counter()
+    for ax in picture.axes:
+        legend = ax.get_legend()
+        for text in [*ax.texts, ax.title, *(legend.get_texts() if legend else [])]:
+            written.update(DECIMAL.findall(text.get_text()))
+    said = Counter(DECIMAL.findall(repr(picture)))
+    assert not written - said
+
+
+@pytest.mark.parametrize("lang", EDITIONS)
+def test_the_map_writes_the_formulas_and_the_shapes_of_the_toy(lang: str) -> None:
+    shown = texts("overview", lang)
+    formulas = [t for t in shown if t.startswith("$") or t in ("RoPE", "—")]
+    assert formulas == [
+        "$Q, K, V$", "RoPE", "—", "$Q K^{T}$", r"$/\,\sqrt{d_{head}}$", "$+\\,M$", "$A$", "$A V$", "$W_O$",
+    ]  # fmt: skip
+    one = byhand.multi_head_attention(T.X, T.W_Q, T.W_K, T.W_V, T.W_O, 1)
+    arrays = [one.q[0], one.scores[0], one.scaled[0], one.masked[0], one.weights[0], one.merged]
+    shapes = [f"[{a.shape[0]}, {a.shape[1]}]" for a in (*arrays, one.output)]
+    assert [t for t in shown if re.fullmatch(r"\[6, \d\]", t)] == shapes
+
+
 @pytest.mark.parametrize("lang", EDITIONS)
 def test_a_notebook_stores_a_sharp_image_and_its_words(lang: str) -> None:
     picture = FIGURES["softmax_steps"](lang)
@@ -373,6 +404,20 @@ def _bad(value: float) -> Array:
         (lambda: figures.heatmap(WEIGHTS, "weights", "fr", title=""), '"zh" or "en"'),
         (lambda: figures.heatmap(_bad(np.nan), "weights", "zh", title="A"), r"A\[0, 0\] is nan"),
         (lambda: figures.softmax_steps("a", "zh"), "must hold numbers"),
+        (lambda: figures.softmax_steps([1.0, 2.0], "zh"), "one row of 6 numbers"),
+        (lambda: figures.heatmaps([], "weights", "zh"), "nothing to draw"),
+        (lambda: figures.heatmap(-WEIGHTS, "weights", "zh", title="A"), "no weights"),
+        (lambda: figures.who_looks(-WEIGHTS, "zh"), "never negative"),
+        (lambda: figures.dot_product_spread({4: [1.0] * 9, 0: [1.0]}, "zh"), "d_k must be a whole"),
+        (lambda: figures.dot_product_spread(dict.fromkeys(range(1, 6), DOTS), "zh"), "at most 4"),
+        (
+            lambda: figures.with_and_without_scaling(WEIGHTS[0], WEIGHTS[0][:5], "zh"),
+            "one row of 6 numbers",
+        ),
+        (
+            lambda: figures.vectors([("V", T.X), ("W", T.X[:, :3])], "zh"),
+            "the widths of the panels must be equal",
+        ),
         (lambda: figures.who_looks(WEIGHTS[:2], "en"), r"not \[2, 6\]"),
         (lambda: figures.vectors([("V", np.ones((5, 4)))], "en"), "V needs 6 rows"),
         (

@@ -86,6 +86,7 @@ def test_one_wrong_number_in_a_matrix_is_seen() -> None:
     [
         (lambda: toy.published("scores"), "scores.xian"),
         (lambda: data.model("GPT-5"), "Qwen2.5-7B"),
+        (lambda: toy.reproduces("expsum.xian", "3.8555"), "numbers are wanted"),
         (lambda: toy.reproduces("weights", np.zeros((6, 5))), "[6, 6]"),
         (lambda: toy.reproduces("expsum.xian", [1.0, 2.0]), "[2]"),
     ],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import byhand
-from byhand import worked
+from byhand import show, worked
 from byhand.attention import LayerStages
 from byhand.toy import TOKENS, Toy
 
@@ -127,12 +127,41 @@ def test_long_sums_are_broken_over_lines() -> None:
         (lambda: worked.score(np.ones((2, 2, 3)), np.ones((2, 3)), 0, 0), "one matrix"),
         (lambda: worked.score(np.ones((7, 3)), np.ones((7, 3)), 6, 0), "no token"),
         (lambda: worked.weight([[np.nan, 1.0]], 0, 0), "nan"),
+        (lambda: worked.scaled([[1.0]], -4, 0, 0), "d_head must be a whole number"),
+        (lambda: worked.dot([1.0], [1.0], "y", factors=-1), "factors must be a whole number"),
+        (lambda: show.row([1.0], -1), "decimals must be a whole number"),
+        (lambda: show.row([[1.0]]), "one row of numbers"),
+        (lambda: show.rows(np.ones((2, 2, 2)), labels="ab"), "one matrix"),
+        (lambda: show.rows(np.ones((2, 2)), labels="abc"), "rows = 2, labels = 3"),
         (lambda: worked.weight([[-np.inf, -np.inf]], 0, 0), "every key is masked"),
     ],
 )
 def test_a_mistake_is_named(call: Callable[[], object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_stages_of_another_toy_are_refused(t: Toy) -> None:
+    other = byhand.multi_head_attention(2 * t.X, t.W_Q, t.W_K, t.W_V, t.W_O, 2)
+    with pytest.raises(ValueError, match="not computed from this toy"):
+        worked.entry(t, other, "q", 0, 0)
+    batch = byhand.multi_head_attention(t.X[None], t.W_Q, t.W_K, t.W_V, t.W_O, 2)
+    with pytest.raises(ValueError, match="without a batch axis"):
+        worked.entry(t, batch, "q", 0, 0)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_the_signs_of_quotients(t: Toy, head: int) -> None:
+    stages = byhand.multi_head_attention(t.X, t.W_Q, t.W_K, t.W_V, t.W_O, 2)
+    for i, j in np.ndindex(6, 6):
+        for stage in ("scaled", "weights"):
+            *_, before, after = re.split(
+                r"&(?==|\\approx)", worked.entry(t, stages, stage, i, j, head)
+            )
+            above, below = (float(x) for x in re.findall(r"-?\d+(?:\.\d+)?", before)[:2])
+            quotient = above / (below**0.5 if stage == "scaled" else below)
+            equal = abs(quotient - float(re.findall(NUMBER, after)[-1])) < 1e-9
+            assert after.startswith("=") == equal
 
 
 def test_an_unknown_stage_is_named(t: Toy, stages: LayerStages) -> None:

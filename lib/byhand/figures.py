@@ -296,6 +296,8 @@ def who_looks(weights: ArrayLike, lang: str) -> Picture:
     weights [6, 6].
     """
     array = _square("weights", weights)
+    if np.any(array < 0):
+        refuse("权重不会是负数。", "weights are never negative.")
     with style():
         title = pick(
             lang,
