@@ -11,7 +11,6 @@ EDITIONS: Final = ("zh", "en")
 WORDS: Final = {
     "query": ("查询", "query"),
     "key": ("键", "key"),
-    "value": ("值", "value"),
     "queries": ("查询（行）", "queries (rows)"),
     "keys": ("键（列）", "keys (columns)"),
     "scores": ("分数", "scores"),
