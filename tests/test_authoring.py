@@ -96,6 +96,7 @@ STATIC = {
     "a percentage in Chinese": (pair("百分之二十", "x"), r"99_test\.py:5: a typed number in prose"),
     "a percentage in words": (pair("x", "26 per cent"), r"99_test\.py:8: a typed number in prose"),
     "a fraction": (pair(r"$\frac{26}{100}$", "x"), r"99_test\.py:5: a typed number in prose"),
+    "a vulgar fraction": (pair("½", "x"), r"99_test\.py:5: a typed number in prose"),
     "an entity": (pair("0&#46;26", "x"), r"99_test\.py:5: a typed number in prose"),
     "markup inside": (pair("0<b>.</b>26", "x"), r"99_test\.py:5: a typed number in prose"),
     "stars inside": (pair("0.**26**", "x"), r"99_test\.py:5: a typed number in prose"),

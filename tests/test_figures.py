@@ -21,6 +21,7 @@ from matplotlib.testing.compare import calculate_rms
 from matplotlib.text import Text
 
 import byhand
+from authoring.build import PICTURE_TOLERANCE
 from byhand import data, figures, toy
 from byhand.checks import Array
 from byhand.figures import Picture
@@ -29,7 +30,7 @@ from byhand.words import EDITIONS
 # Root mean square of the pixel differences, of 255: fonts are rasterised a little differently from
 # system to system. A box moved to another cell gives more than this (tested below). Digits are held
 # by the tests of texts and values, not by pixels.
-TOLERANCE = 6
+TOLERANCE = PICTURE_TOLERANCE
 BASELINE_DPI = 60
 
 T = toy.load()

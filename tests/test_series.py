@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -142,8 +141,3 @@ def test_the_house_style(name: str) -> None:
             prose, re.IGNORECASE,
         )  # fmt: skip
         assert not found, (cell.line, found and found.group())
-
-
-def test_every_axis_of_the_series_is_there() -> None:
-    assert NAMES[:3] == ["00_map", "01_scores_and_scaling", "02_softmax"]
-    assert all(Path(edition_path(n, lang)).is_file() for n, lang in EVERY)

@@ -27,16 +27,17 @@ from pathlib import Path
 
 import jupytext
 
+from byhand.words import EDITIONS as EDITIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "notebooks" / "source"
-EDITIONS = ("zh", "en")
 
 EXPRESSION = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
 _MARKER = re.compile(r"^# %%.*$", re.MULTILINE)
 _OF = re.compile(r'\s+of="[^"]*"')
 # A decimal, a percentage or a fraction, in figures or in Chinese: what a reader takes for a result.
 _TYPED = re.compile(
-    r"\d[.·٫•․。]\d|(?<![\w.])\.\d|\d\s*\\?[%‰]|\d\s*per\s?cent|[½⅓⅔¼¾⅕⅛]"
+    r"\d[.·٫•․。]\d|(?<![\w.])\.\d|\d\s*\\?[%‰]|\d\s*per\s?cent|\d\s*⁄\s*\d"
     r"|\\frac\d{3,}|[零〇一二三四五六七八九十百]点[零〇一二三四五六七八九]|百分之[零〇一二三四五六七八九十百]",
     re.IGNORECASE,
 )
@@ -201,7 +202,7 @@ def _quoted() -> list[str]:
 def _check_typed(path: Path, line: int, text: str, where: str) -> None:
     for quoted in _quoted():
         text = re.sub(re.escape(quoted) + r"(?![\d.]*\d)", " ", text)
-    text = unicodedata.normalize("NFKC", html.unescape(text).replace("½", " ½ "))
+    text = unicodedata.normalize("NFKC", html.unescape(text))  # ½ becomes 1⁄2
     text = _UNSEEN.sub("", text)
     if found := _TYPED.search(text):
         start = max(found.start() - 8, 0)

@@ -64,7 +64,8 @@ def _aligned(name: str, exact: float, steps: Sequence[Step]) -> Formula:
     rows = []
     before = exact
     for i, step in enumerate(steps):
-        sign = "=" if abs(step.value - before) < EQUAL else r"\approx"
+        equal = step.value == before or abs(step.value - before) < EQUAL  # −∞ equals itself
+        sign = "=" if equal else r"\approx"
         rows.append(f"{name if i == 0 else ''} &{sign} {step.lines[0]}")
         rows += [rf"&\quad {line}" for line in step.lines[1:]]
         before = step.value
@@ -273,11 +274,14 @@ def _masked(stages: Stages, i: int, j: int, tokens: Sequence[str]) -> Formula:
     added = "0" if np.isfinite(after) else r"(-\infty)"
     name = _place("M", _label(tokens, i), _label(tokens, j))
     printed = _rounded(before, 2)
-    sign = "=" if abs(printed - before) < EQUAL else r"\approx"
-    return Formula(
-        "\\begin{aligned}\n"
-        f"{name} &{sign} {number(before, 2)} + {added} \\\\\n &= {_infinite(after)}\n"
-        "\\end{aligned}"
+    seen = bool(np.isfinite(after))
+    return _aligned(
+        name,
+        after,
+        [
+            Step([f"{number(before, 2)} + {added}"], printed if seen else -np.inf),
+            Step([_infinite(after)], printed if seen else -np.inf),
+        ],
     )
 
 

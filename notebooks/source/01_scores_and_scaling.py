@@ -208,9 +208,8 @@ keys_for_even_odds = round(n_even, -1)  # to the nearest ten
 print(
     f"|score| > 60: {beyond:.1%} of the scores; 1 in 2 rows from about {keys_for_even_odds:.0f} keys on"
 )
-assert (
-    0.004 < beyond < 0.013
-)  # 60 is between two and three standard deviations: a tail of that size
+# 60 is between two and three standard deviations: a tail of that size
+assert 0.004 < beyond < 0.013
 
 # %% [markdown] lang="zh"
 # 单看一个分数，超出正负 60 的机会只有 {{ beyond:.1%}}。一行有大约 {{ keys_for_even_odds:.0f }} 个键时，一半的行里至少有一个这样的分数。长文章里，这确实常见；短句里并不常见。

@@ -197,9 +197,8 @@ figures.contributions(weights[西安], V, 西安, lang)
 # %%
 assert np.abs(shares[:, 1]).argmax() == 天气 and weights[西安].argmax() == 怎么样
 assert np.all(V.min(axis=0) <= context) and np.all(context <= V.max(axis=0))
-assert np.allclose(
-    weigh(weights, V + 1), context + 1, rtol=0, atol=1e-12
-)  # a mean moves with its values
+# a mean moves with its values
+assert np.allclose(weigh(weights, V + 1), context + 1, rtol=0, atol=1e-12)
 print(f"{show.row(V.min(axis=0))}   smallest value")
 print(f"{show.row(context[西安])}   西安")
 print(f"{show.row(V.max(axis=0))}   largest value")

@@ -543,9 +543,8 @@ def to_merged(x):
 
 by_attention = derivatives(to_merged, X)  # [24, 24]
 by_w_o = derivatives(lambda m: m @ W_O, base.merged)  # [24, 24]
-assert np.allclose(
-    by_w_o, np.kron(np.eye(6), W_O.T), rtol=0, atol=1e-8
-)  # one W_O a token, nothing else
+# one W_O a token, nothing else
+assert np.allclose(by_w_o, np.kron(np.eye(6), W_O.T), rtol=0, atol=1e-8)
 
 figures.jacobians(by_attention, by_w_o, lang)
 
@@ -625,9 +624,8 @@ assert qwen["head_dim_v"] < qwen["hidden"]
 
 # %%
 residual = X + output  # [6, 4] + [6, 4] -> [6, 4]
-rms = np.sqrt(
-    np.mean(residual**2, axis=1, keepdims=True)
-)  # [6, 1]; as in Qwen2.5, without its tiny epsilon
+# [6, 1]; as in Qwen2.5, without its tiny epsilon
+rms = np.sqrt(np.mean(residual**2, axis=1, keepdims=True))
 normed = residual / rms  # [6, 4]; a trained model multiplies by a learned gain here
 print(show.row(X[西安]), "  X")
 print(show.row(output[西安]), "  attention output")
