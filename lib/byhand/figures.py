@@ -582,7 +582,9 @@ def contributions(weights: ArrayLike, v: ArrayLike, token: int, lang: str) -> Pi
         ax.axhline(0, color=QUIET, lw=0.8)
         ax.set_xticks(at, [pick(lang, f"第 {c + 1:.0f} 维", f"dimension {c + 1:.0f}") for c in at])
         ax.set_xlim(-0.5, at.size - 0.2)
-        ax.margins(y=0.1)  # room for the number on the longest bar
+        low, high = float(below.min()), float(above.max())
+        room = 0.1 * (high - low)  # for the number on the longest bar
+        ax.set_ylim(low - room, high + room)
         ax.legend(frameon=False, fontsize=9.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
         ax.set_title(title)
     return picture
