@@ -9,14 +9,14 @@ models/qwen2/modeling_qwen2.py, and the model's config.json.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from byhand import rope
 from byhand.attention import Stages, attention, causal_mask, merge_heads, project, split_heads
-from byhand.checks import Array, as_array, refuse, row, same, shape_text, whole
+from byhand.checks import Array, as_array, finite, refuse, row, same, shape_text, whole
 
 
 class LayerShape(NamedTuple):
@@ -90,14 +90,18 @@ def rms_norm(x: ArrayLike, gain: ArrayLike, eps: float) -> Array:
     """Each row divided by its root mean square, then times the learned gain.
 
     x [.., S, d_model], gain [d_model] -> [.., S, d_model]. Zhang and Sennrich 2019; eps is added to
-    the mean of squares, so that a row of zeros stays one.
+    the mean of squares, so that a row of zeros stays one. ValueError for an eps that is not above 0.
     """
+    number = isinstance(eps, int | float | np.integer | np.floating)
+    if isinstance(eps, bool) or not number or not 0 < eps < np.inf:
+        refuse(f"eps 要大于 0；给的是 {eps!r}。", f"eps must be greater than 0; it is {eps!r}.")
     x, gain = as_array("x", x), row("gain", gain)
     same("x 的宽度和 gain 的长度", "the width of x and the length of gain",
          x=x.shape[-1], gain=gain.size)  # fmt: skip
-    mean_square = np.mean(x * x, axis=-1, keepdims=True)  # [.., S, 1]
-    normed: Array = x / np.sqrt(mean_square + x.dtype.type(eps)) * gain
-    return normed
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean_square = finite("x * x", np.mean(x * x, axis=-1, keepdims=True))  # [.., S, 1]
+        normed = x / np.sqrt(mean_square + x.dtype.type(eps)) * gain
+    return finite("normed", normed)
 
 
 def group_heads(q: ArrayLike, n_kv_heads: int) -> Array:
@@ -112,6 +116,7 @@ def group_heads(q: ArrayLike, n_kv_heads: int) -> Array:
     return q.reshape(*q.shape[:-3], n_kv_heads, n_heads // n_kv_heads, *q.shape[-2:])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # the next step says it in words
 def attend_stages(
     h: ArrayLike, weights: LayerWeights, shape: LayerShape, cache: Cache | None = None
 ) -> AttendStages:
@@ -168,7 +173,8 @@ def layer(
     """
     normed = rms_norm(x, weights.input_norm, shape.norm_eps)
     output, cache = attend(normed, weights, shape, cache)
-    residual = np.asarray(x) + output
+    with np.errstate(over="ignore"):
+        residual = finite("x + output", np.asarray(x) + output)
     return LayerStep(
         normed, output, residual, rms_norm(residual, weights.ffn_norm, shape.norm_eps), cache
     )
@@ -186,10 +192,7 @@ def extend(cache: Cache | None, k: Array, v: Array) -> Cache:
 
 def check(h: ArrayLike, weights: LayerWeights, shape: LayerShape, cache: Cache | None) -> Array:
     """h as an array, once the sizes of everything fit together. Raises ValueError."""
-    for name in ("d_model", "n_heads", "n_kv_heads", "d_head"):
-        whole(name, getattr(shape, name))
-    _refuse_uneven(shape.n_heads, shape.n_kv_heads)
-    rope.even(shape.d_head)
+    _check_shape(shape)
     q_width, kv_width = shape.n_heads * shape.d_head, shape.n_kv_heads * shape.d_head
     wanted: dict[str, tuple[int, ...]] = {
         "input_norm": (shape.d_model,),
@@ -206,11 +209,11 @@ def check(h: ArrayLike, weights: LayerWeights, shape: LayerShape, cache: Cache |
         given = getattr(weights, name)
         if given is None and name.startswith("b_"):
             continue
-        if np.shape(given) != size:
+        has = _plain(f"weights.{name}", given)
+        if has != size:
             refuse(
-                f"weights.{name} 的形状是 {shape_text(np.shape(given))}，要的是 {shape_text(size)}。",
-                f"weights.{name} has the shape {shape_text(np.shape(given))}; "
-                f"{shape_text(size)} is wanted.",
+                f"weights.{name} 的形状是 {shape_text(has)}，要的是 {shape_text(size)}。",
+                f"weights.{name} has the shape {shape_text(has)}; {shape_text(size)} is wanted.",
             )
     h = as_array("h", h)
     same("h 的宽度和 d_model", "the width of h and d_model", h=h.shape[-1], d_model=shape.d_model)
@@ -219,8 +222,28 @@ def check(h: ArrayLike, weights: LayerWeights, shape: LayerShape, cache: Cache |
     return h
 
 
+def _check_shape(shape: LayerShape) -> None:
+    for name in ("d_model", "n_heads", "n_kv_heads", "d_head"):
+        whole(name, getattr(shape, name))
+    _refuse_uneven(shape.n_heads, shape.n_kv_heads)
+    rope.even(shape.d_head)
+
+
+def _plain(name: str, value: Any) -> tuple[int, ...]:
+    """The shape of `value`, which must be an array of numbers already: weights are not copied."""
+    array = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray | np.matrix)
+    if not array or value.dtype.kind not in "fiu":
+        given = value.dtype if array else type(value).__name__
+        refuse(
+            f"{name} 要是装着数的 NumPy 普通数组；给的是 {given}。",
+            f"{name} must be a plain NumPy array of numbers; it is {given}.",
+        )
+    shape: tuple[int, ...] = value.shape
+    return shape
+
+
 def _check_cache(cache: Cache, h: Array, shape: LayerShape) -> None:
-    k, v = np.shape(cache.k), np.shape(cache.v)
+    k, v = _plain("cache.k", cache.k), _plain("cache.v", cache.v)
     n_past = k[-2] if len(k) >= 2 else 0
     wanted = (*h.shape[:-2], shape.n_kv_heads, n_past, shape.d_head)
     if k != wanted or v != wanted:
@@ -250,7 +273,8 @@ def seeded_weights(shape: LayerShape, seed: int = 7) -> LayerWeights:
     drawn in place, [d_out, d_in] as a file stores it, and returned as its transpose, a view: there
     is no second copy.
     """
-    rng = np.random.default_rng(seed)
+    _check_shape(shape)
+    rng = np.random.default_rng(whole("seed", seed, least=0))
     q_width, kv_width = shape.n_heads * shape.d_head, shape.n_kv_heads * shape.d_head
 
     def uniform(*size: int, std: float, mean: float = 0.0) -> Array:
@@ -284,6 +308,12 @@ def seeded_rows(token_ids: ArrayLike, d_model: int) -> Array:
     [S, d_model] float32, mean 0, std 1. They stand in for the embeddings; they are not trained.
     """
     ids = row("token_ids", token_ids)
+    wrong = ids[(ids < 0) | (ids % 1 != 0)]
+    if wrong.size:
+        refuse(
+            f"token_ids 要是不小于 0 的整数；其中有 {wrong[0]}。",
+            f"token_ids must be whole numbers, 0 or more; one is {wrong[0]}.",
+        )
     rows = np.empty((ids.size, whole("d_model", d_model)), np.float32)
     for i, token in enumerate(ids):
         np.random.default_rng(int(token)).random(out=rows[i], dtype=np.float32)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from byhand.checks import Array, as_array, matrix, refuse, row, same, whole
+from byhand.checks import Array, as_array, finite, matrix, refuse, row, same, whole
 
 Pairing = Literal["half", "interleaved"]
 
@@ -32,7 +32,8 @@ def frequencies(d_head: int, theta: float) -> NDArray[np.float64]:
     [d_head/2]; the first pair turns by 1 radian, the later ones ever more slowly.
     """
     d_head = even(d_head)
-    if isinstance(theta, bool) or not isinstance(theta, int | float) or not 1 < theta < np.inf:
+    number = isinstance(theta, int | float | np.integer | np.floating)
+    if isinstance(theta, bool) or not number or not 1 < theta < np.inf:
         refuse(
             f"theta 是各对转速的底数，要大于 1；给的是 {theta!r}。",
             f"theta, the base of the frequencies, must be greater than 1; it is {theta!r}.",
@@ -73,9 +74,10 @@ def rotate(x: ArrayLike, angles: ArrayLike, pairing: Pairing = "half") -> Array:
     a, b = x[..., first], x[..., second]  # [.., S, d_head/2] each
     cos, sin = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)  # [S, d_head/2]
     turned = np.empty_like(x)
-    turned[..., first] = a * cos - b * sin
-    turned[..., second] = b * cos + a * sin
-    return turned
+    with np.errstate(over="ignore", invalid="ignore"):
+        turned[..., first] = a * cos - b * sin
+        turned[..., second] = b * cos + a * sin
+    return finite("rotate(x)", turned)
 
 
 def half_from_interleaved(d_head: int) -> NDArray[np.intp]:
