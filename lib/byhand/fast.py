@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import ThreadpoolController
 
 from byhand import rope
-from byhand.checks import Array, finite
+from byhand.checks import Array, as_array, finite
 from byhand.qwen import Attended, Cache, LayerShape, LayerWeights, check, extend
 
 TILE_ROWS = 448  # query rows of a tile, over the heads that share its K/V head
@@ -56,21 +56,30 @@ def attend(
     n_past = 0 if cache is None else cache.k.shape[-2]
     flat = h.reshape(-1, shape.d_model)  # [.., S, d_model] -> [batch·S, d_model]
 
-    with np.errstate(over="ignore", invalid="ignore"):  # `finite` says it in words
+    with np.errstate(over="ignore", invalid="ignore"):  # `_finite` says it in words
         q = _project(flat, weights.w_q, weights.b_q).reshape(-1, n_new, shape.n_heads, shape.d_head)
         kv = (*lead, n_new, shape.n_kv_heads, shape.d_head)
         k = _project(flat, weights.w_k, weights.b_k).reshape(kv).swapaxes(-2, -3)
         v = _project(flat, weights.w_v, weights.b_v).reshape(kv).swapaxes(-2, -3)
 
         turn = rope.angles(np.arange(n_past, n_past + n_new), shape.d_head, shape.rope_theta)
-        k = rope.rotate(finite("h @ w_k", k), turn)  # [.., n_kv_heads, S, d_head]
+        k = rope.rotate(_finite("h @ w_k", k, weights), turn)  # [.., n_kv_heads, S, d_head]
         cache = extend(cache, k, v)
 
         seen = (-1, shape.n_kv_heads, n_past + n_new, shape.d_head)
         context = core(q, cache.k.reshape(seen), cache.v.reshape(seen), turn)
         merged = context.reshape(-1, shape.n_heads * shape.d_head)  # [batch·S, n_heads·d_head]
-        output = finite("output", _project(merged, weights.w_o, None))
+        output = _finite("output", _project(merged, weights.w_o, None), weights)
     return Attended(output.reshape(h.shape), cache)
+
+
+def _finite(name: str, array: Array, weights: LayerWeights) -> Array:
+    """`array` if its numbers are finite; else the refusal names the weight that is not."""
+    if not np.isfinite(array).all():
+        for field, given in zip(weights._fields, weights, strict=True):
+            if given is not None:
+                as_array(f"weights.{field}", given, ndim=1)
+    return finite(name, array)
 
 
 class _Buffers:
