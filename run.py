@@ -9,10 +9,13 @@ commands
   accept     after a translation is brought up to date: accept NAME LINE …
   format     put the code into its standard form
   baseline   draw the image baselines of the figure tests anew
+  oracle     compare the real layer with Hugging Face's (installs torch); --write: store it anew
+  bench      time the real layer against Hugging Face's; --rounds, --sizes, --no-file
   clean      remove .venv and what the tools left behind
 
 Only the standard library is used here: this file runs before anything is installed.
 uv is used where it is found, else venv and pip; both follow the mirror settings of this machine.
+torch and transformers come by pip, and only for oracle.
 """
 
 from __future__ import annotations
@@ -127,6 +130,27 @@ def baseline() -> None:
     run(PYTHON, "-m", "pytest", looks, quiet, "--mpl-generate-path=tests/baseline")
 
 
+def has(*modules: str) -> bool:
+    """Whether all of them are installed in .venv."""
+    code = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
+    return subprocess.call([PYTHON, "-c", code, *modules]) == 0
+
+
+def oracle(rest: list[str]) -> None:
+    options = argparse.ArgumentParser(prog="run.py oracle")
+    options.add_argument("--write", action="store_true", help="store the reference anew first")
+    chosen, others = options.parse_known_args(rest)
+    if not has("torch", "transformers"):
+        print("Installing torch and transformers into .venv (once; they are large) …", flush=True)
+        if not has("pip"):  # uv leaves it out
+            run(PYTHON, "-m", "ensurepip")
+        wanted = ["-r", "requirements-oracle.txt", "-c", "requirements.txt"]
+        run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+    if chosen.write:
+        run(PYTHON, "tools/oracle.py")
+    run(PYTHON, "-m", "pytest", "tests/test_oracle.py", "-q", *others)
+
+
 def clean() -> None:
     for name in (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "dist"):
         shutil.rmtree(ROOT / name, ignore_errors=True)
@@ -154,6 +178,8 @@ def main() -> None:
         "accept": lambda: authoring("accept", rest),
         "format": tidy,
         "baseline": baseline,
+        "oracle": lambda: oracle(rest),
+        "bench": lambda: run(PYTHON, "tools/bench.py", *rest),
         "clean": clean,
     }
     if command not in commands:

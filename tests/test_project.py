@@ -28,8 +28,13 @@ def declared() -> dict[str, Requirement]:
     return {(r := Requirement(line)).name: r for line in lines}
 
 
-def pinned() -> dict[str, Requirement]:
-    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+def declared_for_the_oracle() -> dict[str, Requirement]:
+    lines = PYPROJECT["optional-dependencies"]["oracle"]
+    return {(r := Requirement(line)).name: r for line in lines}
+
+
+def pinned(file: str = "requirements.txt") -> dict[str, Requirement]:
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     return {(r := Requirement(s)).name: r for s in lines if s and not s.startswith("#")}
 
 
@@ -49,11 +54,17 @@ def test_conda_asks_for_the_same_versions() -> None:
     assert str(conda()["python"].specifier) == PYPROJECT["requires-python"]
 
 
+def test_the_oracle_is_the_same_in_both_lists() -> None:
+    assert set(declared_for_the_oracle()) == set(pinned("requirements-oracle.txt"))
+    assert not set(declared_for_the_oracle()) & set(declared())
+
+
 def test_pins_are_exact_and_within_what_is_declared() -> None:
-    for name, pin in pinned().items():
+    allowed = declared() | declared_for_the_oracle()
+    for name, pin in (pinned() | pinned("requirements-oracle.txt")).items():
         (spec,) = pin.specifier
         assert spec.operator == "=="
-        assert declared()[name].specifier.contains(Version(spec.version)), name
+        assert allowed[name].specifier.contains(Version(spec.version)), name
 
 
 def test_the_wheel_carries_the_data_and_works_by_itself(tmp_path: Path) -> None:
@@ -100,7 +111,8 @@ def test_the_commands_of_a_readme_exist(readme: str) -> None:
         env={**os.environ, "PYTHONUTF8": "1"},
     ).stdout  # fmt: skip
     commands = re.findall(r"(?:^|`)(?:make|python run\.py) (\w+)", text, re.MULTILINE)
-    assert {"lab", "test", "notebooks", "check", "accept", "format", "baseline"} <= set(commands)
+    wanted = {"lab", "test", "notebooks", "check", "accept", "format", "baseline"}
+    assert wanted | {"oracle", "bench"} <= set(commands)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in set(commands):
         assert re.search(rf"^  {command} ", known, re.MULTILINE), command

@@ -68,6 +68,11 @@ def layer(weights: LayerWeights, shape: LayerShape, implementation: Implementati
     return Layer(attention, Qwen2RotaryEmbedding(config), *norms)
 
 
+def version() -> str:
+    """Of transformers."""
+    return str(transformers.__version__)
+
+
 def causal(n_q: int, n_k: int) -> Any:
     """0 where a query may look and −inf where not. [1, 1, n_q, n_k]"""
     return torch.full((1, 1, n_q, n_k), -torch.inf).triu(n_k - n_q + 1)
@@ -125,7 +130,7 @@ def outputs(size: int) -> dict[str, Array]:
 def main() -> None:
     kept: dict[str, Any] = {
         **{f"{name} checksum": text for name, text in reference.fingerprints().items()},
-        "made with": f"torch {torch.__version__}, transformers {transformers.__version__}, "
+        "made with": f"torch {torch.__version__}, transformers {version()}, "
         f"NumPy {np.__version__}, Python {platform.python_version()}",
     }
     for size in reference.SIZES:
