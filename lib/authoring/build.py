@@ -25,6 +25,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbclient.util import ensure_async, run_sync
 from PIL import Image
 
+from authoring import guard
 from authoring.source import EDITIONS, EXPRESSION, ROOT, Cell, Code, Fault, Prose, read
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -260,9 +261,14 @@ def _texts(output: Any) -> Iterator[str]:
 
 
 def without_images(text: str) -> Any:
-    """A notebook with the bytes of its images taken out: those may differ between systems."""
+    """A notebook without what may differ between systems or runs.
+
+    The bytes of its images are taken out, and of marked cells, which time something, the outputs.
+    """
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
+        if _is_timed(cell):
+            cell.outputs = []
         for output in cell.get("outputs", []):
             for kind in IMAGES:
                 if kind in output.get("data", {}):
@@ -270,12 +276,17 @@ def without_images(text: str) -> Any:
     return notebook
 
 
+def _is_timed(cell: Any) -> bool:
+    """Whether a cell carries a mark; `guard` sees to it that only cells which time something do."""
+    return cell.cell_type == "code" and bool(guard.marks(cell))
+
+
 def images(notebook: Any) -> list[list[str]]:
-    """The base64 texts of the images of each cell."""
+    """The base64 texts of the images of each cell that is compared."""
     return [
         [
             o["data"][kind]
-            for o in cell.get("outputs", [])
+            for o in ([] if _is_timed(cell) else cell.get("outputs", []))
             for kind in IMAGES
             if kind in o.get("data", {})
         ]
@@ -345,8 +356,28 @@ def write(source: Path, lang: str, notebooks: Path = NOTEBOOKS) -> Fault | None:
         return fault
     path = edition_path(source.stem, lang, notebooks)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        text = _with_old_timings(text, path)
     path.write_text(text, encoding="utf-8", newline="\n")
     return None
+
+
+def _with_old_timings(built: str, path: Path) -> str:
+    """`built` with the outputs of marked cells as they are on disk, where the cell is unchanged.
+
+    A measured time is another one in every run; so that two builds still give the same bytes, the
+    first measurement stays until its cell changes.
+    """
+    new = nbformat.reads(built, as_version=4)
+    try:
+        old = {cell.id: cell for cell in nbformat.read(path, as_version=4).cells}
+    except Exception:  # whatever nbformat makes of a file that is no notebook
+        return built
+    for cell in new.cells:
+        if _is_timed(cell) and cell.id in old:
+            cell.outputs = old[cell.id].outputs
+    text: str = nbformat.writes(new, version=4)
+    return text + "\n"
 
 
 def for_each(work: Any, sources: list[Path]) -> list[Fault]:
