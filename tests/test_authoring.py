@@ -345,6 +345,26 @@ def test_an_edition_edited_by_hand_is_stale(editions: tuple[Path, Path]) -> None
     path.write_text(original, encoding="utf-8")
 
 
+def test_a_timed_cell_keeps_its_first_measurement(write: Writer) -> None:
+    timed = "# %%\n# NBVAL_IGNORE_OUTPUT\nimport time\nprint(time.perf_counter_ns())\n"
+    source = write(HEAD, timed)
+    folder = source.parent / "notebooks"
+    assert build.write(source, "zh", folder) is None
+    path = build.edition_path(source.stem, "zh", folder)
+    first = path.read_text(encoding="utf-8")
+    assert build.write(source, "zh", folder) is None
+    assert path.read_text(encoding="utf-8") == first  # two builds, the same bytes
+    assert build.stale(source, "zh", folder) is None  # another time is no other notebook
+
+    source.write_text(source.read_text(encoding="utf-8").replace("_ns()", "_ns() // 2"), "utf-8")
+    assert build.stale(source, "zh", folder) is not None  # another cell is
+    assert build.write(source, "zh", folder) is None
+    old, new = (
+        nbformat.reads(t, 4).cells[-1].outputs[0].text for t in (first, path.read_text("utf-8"))
+    )
+    assert old != new
+
+
 # ---- the guard ------------------------------------------------------------------------------------
 
 

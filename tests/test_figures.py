@@ -22,7 +22,7 @@ from matplotlib.text import Text
 
 import byhand
 from authoring.build import PICTURE_TOLERANCE
-from byhand import data, figures, toy
+from byhand import data, figures, figures_real, models, qwen, rope, toy
 from byhand.checks import Array
 from byhand.figures import Picture
 from byhand.words import EDITIONS
@@ -43,6 +43,12 @@ WIDTHS = (1, 4, 16, 64, 128, 512)
 RNG = np.random.default_rng(5)
 DOTS = RNG.standard_normal(4000)
 SAMPLES = {d: DOTS * np.sqrt(d) for d in (4, 64, 128, 512)}
+MODELS = [models.read(name) for name in models.names()]
+SMALL = qwen.LayerShape(d_model=33, n_heads=6, n_kv_heads=3, d_head=10)
+REAL = qwen.attend_stages(RNG.standard_normal((5, 33)), qwen.seeded_weights(SMALL), SMALL)
+ANGLES = rope.angles(np.arange(40), 14, 1e4)
+LENGTHS = np.array([128, 256, 512])
+CACHE = {m.name: [models.cache_bytes(m, int(s)) / 1e9 for s in LENGTHS * 1024] for m in MODELS[3:6]}
 SLOPES = {6: np.geomspace(0.2, 1e-5, 6), 64: np.geomspace(0.1, 1e-3, 6)}
 
 FIGURES: dict[str, Callable[[str], Picture]] = {
@@ -67,6 +73,27 @@ FIGURES: dict[str, Callable[[str], Picture]] = {
     "mixing": lambda lang: figures.mixing(
         {"identity": np.eye(4), "the printed one": T.W_O}, 2, lang
     ),
+    "shared_heads": lambda lang: figures_real.shared_heads(28, 4, lang),
+    "turning": lambda lang: figures_real.turning([1.2, 0.5], ANGLES, lang),
+    "distance": lambda lang: figures_real.score_by_distance(
+        np.arange(40), {"n = 0": np.cos(ANGLES[:, 0]), "n = 7": np.cos(ANGLES[:, 1])}, lang
+    ),
+    "heads_grid": lambda lang: figures_real.heads_grid(REAL.weights, 3, lang),
+    "parameters": lambda lang: figures_real.parameter_bars(
+        {"W_Q": 12_845_056, "W_K": 1_835_008, "gate": 67_895_296},
+        {"attention": ["W_Q", "W_K"], "FFN": ["gate"]},
+        lang,
+    ),
+    "w_o_of_models": lambda lang: figures_real.output_projections(MODELS[3:13], lang),
+    "heads_of_models": lambda lang: figures_real.heads_of_models(MODELS[:9], lang),
+    "growth": lambda lang: figures_real.growth(
+        LENGTHS,
+        {"QKᵀ": LENGTHS**2, "$W_O$": LENGTHS},
+        {"QKᵀ": LENGTHS**2 * 1.1, "$W_O$": [3, 4, 8]},
+        lang,
+    ),
+    "tiles": lambda lang: figures_real.tiles(11, 3, lang),
+    "cache": lambda lang: figures_real.cache_growth(LENGTHS * 1024, CACHE, lang),
     "jacobians": lambda lang: figures.jacobians(
         np.tril(np.ones((24, 24))), np.kron(np.eye(6), T.W_O.T), lang
     ),
@@ -262,6 +289,63 @@ def test_jacobians_are_drawn_as_they_are() -> None:
     left, right = FIGURES["jacobians"]("zh").axes
     np.testing.assert_array_equal(left.images[0].get_array(), np.tril(np.ones((24, 24))))
     np.testing.assert_array_equal(right.images[0].get_array(), np.abs(np.kron(np.eye(6), T.W_O.T)))
+
+
+def test_query_heads_are_joined_to_their_kv_head() -> None:
+    (ax,) = FIGURES["shared_heads"]("en").axes
+    boxes = {t.get_text(): t.get_position() for t in ax.texts}
+    ends = {tuple(np.asarray(line.get_xdata())) for line in ax.lines}
+    assert ends == {(boxes[f"{q}"][0], boxes[f"K, V {q // 7}"][0]) for q in range(28)}
+
+
+def test_the_turned_pairs_lie_where_their_words_say() -> None:
+    picture = FIGURES["turning"]("en")
+    left, right = picture.axes[:2]
+    for p in range(6):
+        turned = rope.rotate([[1.2, 0.5]], ANGLES[[p], :1])[0]
+        np.testing.assert_allclose(left.texts[2 * p].xy, turned, atol=1e-12)  # type: ignore[attr-defined]
+        assert f"position {p}: {turned[0]:.3f}  {turned[1]:.3f}" in picture.says
+        assert left.texts[2 * p + 1].get_text() == f"{p}"
+    np.testing.assert_allclose(np.asarray(right.images[0].get_array()), np.cos(ANGLES), atol=1e-12)
+
+
+def test_curves_and_maps_of_the_real_layer_are_what_was_given() -> None:
+    (ax,) = FIGURES["distance"]("zh").axes
+    for n, line in enumerate(ax.lines):
+        np.testing.assert_array_equal(line.get_ydata(), np.cos(ANGLES[:, n]))
+    for ax, weights in zip(FIGURES["heads_grid"]("zh").axes, REAL.weights, strict=True):
+        np.testing.assert_array_equal(ax.images[0].get_array(), weights)
+    for ax, power in zip(FIGURES["growth"]("zh").axes, (2, 1), strict=True):
+        predicted, measured = ax.lines
+        np.testing.assert_allclose(np.asarray(predicted.get_ydata()), (LENGTHS / 512) ** power)
+        assert np.asarray(measured.get_ydata())[-1] == 1
+    (ax,) = FIGURES["cache"]("zh").axes
+    for line, values in zip(ax.lines, CACHE.values(), strict=True):
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), np.array(values))
+
+
+def test_bars_and_boxes_of_models_are_to_scale() -> None:
+    (ax,) = FIGURES["parameters"]("zh").axes
+    widths = [bar.get_width() for bar in ax.patches]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(widths, [12.845056, 1.835008, 67.895296])
+    (ax,) = FIGURES["w_o_of_models"]("zh").axes
+    boxes = [b for b in ax.patches if isinstance(b, Rectangle)]
+    for box, m in zip(boxes, MODELS[3:13], strict=True):
+        assert (box.get_height(), box.get_width()) == (m.n_heads * m.d_value, m.d_model)
+    (ax,) = FIGURES["heads_of_models"]("zh").axes
+    lengths = [bar.get_width() for bar in ax.patches]  # type: ignore[attr-defined]
+    assert lengths[: 2 * 8 : 2] == [m.n_heads for m in MODELS[:8]]
+    assert lengths[1 : 2 * 8 : 2] == [m.n_kv_heads for m in MODELS[:8]]
+    assert "128 × 192 / 128" in texts("heads_of_models", "en")
+    assert "128 × 56" not in texts("heads_of_models", "en")
+
+
+def test_tiles_cover_the_lower_triangle() -> None:
+    picture = FIGURES["tiles"]("en")
+    (ax,) = picture.axes
+    boxes = [b for b in ax.patches if isinstance(b, Rectangle) and b.get_width()]
+    assert sum(b.get_width() * b.get_height() for b in boxes) == 11 * 11
+    assert picture.says[1:] == ["computed: 6", "computed, partly masked: 4", "never touched: 6"]
 
 
 def test_the_map_shows_both_ways_of_counting_four() -> None:

@@ -215,9 +215,9 @@ def parameter_bars(
                     fontsize=8 if narrow else 10, linespacing=1.2,
                 )  # fmt: skip
                 left += size
-                picture.says.append(f"{group} {name}: {size:.2f}")
+                picture.says.append(f"{group} {name}: {size:.1f}")
             ax.text(left + 2, y, f"{left:.1f}", va="center", fontsize=11)
-            picture.says.append(f"{group}: {left:.2f}")
+            picture.says.append(f"{group}: {left:.1f}")
         ax.set_yticks(range(len(groups)), list(groups))
         ax.invert_yaxis()
         ax.tick_params(axis="y", length=0)
@@ -392,7 +392,7 @@ def cache_growth(lengths: ArrayLike, gigabytes: Mapping[str, ArrayLike], lang: s
                 f"{name}  {y[-1]:.3g}", (x[-1], y[-1]), (6, 0), textcoords="offset points",
                 va="center", fontsize=10, color=_CURVES[n],
             )  # fmt: skip
-            picture.says.append(f"{name}: " + "  ".join(f"{v:.3f}" for v in y))
+            picture.says.append(f"{name}: " + "  ".join(f"{v:.3g}" for v in y))
         ax.set_xscale("log", base=2)
         ax.set_yscale("log", base=2)
         ax.set_xticks(x, [f"{v / 1024:g}k" for v in x])

@@ -95,16 +95,16 @@ figures.overview(lang)
 #
 # 两种都对，只是拆的东西不同。图下面有两行标注。上一行拆的是**公式** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$，下一行拆的是模型里的**一层**。公式的四步全在一层的第三步里；一层的另外三步，公式里没有。
 #
-# 虚线框是 RoPE，旋转位置编码：按每个词的位置旋转它的查询和键。小例子里没有这一步，六个词的位置不参与计算，06 再加上。遮罩是不让一个词看到它后面的词，见 [02](02_softmax.ipynb)。
+# 虚线框是 RoPE，旋转位置编码：按每个词的位置旋转它的查询和键。小例子里没有这一步，六个词的位置不参与计算，[06](06_real_shapes.ipynb) 再加上。遮罩是不让一个词看到它后面的词，见 [02](02_softmax.ipynb)。
 
-# %% [markdown] lang="en" of="d05e1b42"
+# %% [markdown] lang="en" of="fc88aeb1"
 # ### Two ways of counting to four
 #
 # Some say attention has four steps: score, scale, softmax, weigh. Others also say four, and mean: QKV projection, RoPE, masked softmax, out projection.
 #
 # Both are right. They take different things apart. Below the figure are two rows of brackets. The upper row takes apart the **formula** $\text{softmax}(QK^T/\sqrt{d_{head}})\,V$. The lower row takes apart one **layer** of a model. All four steps of the formula lie inside the third step of the layer, and the other three steps of the layer are not in the formula.
 #
-# The dashed box is RoPE, rotary position embedding: it rotates the query and the key of each token by an angle that depends on its position. The toy goes without it, so the positions of the six tokens play no part; notebook 06 puts it in. The mask keeps a token from seeing those after it, see [02](02_softmax.ipynb).
+# The dashed box is RoPE, rotary position embedding: it rotates the query and the key of each token by an angle that depends on its position. The toy goes without it, so the positions of the six tokens play no part; notebook [06](06_real_shapes.ipynb) puts it in. The mask keeps a token from seeing those after it, see [02](02_softmax.ipynb).
 
 # %% [markdown] lang="zh"
 # ### 哪一本算什么
@@ -117,9 +117,10 @@ figures.overview(lang)
 # | [03 加权取值](03_weighted_values.ipynb) | 权重乘值，得到上下文向量 |
 # | [04 多头和输出投影](04_heads_and_output_projection.ipynb) | 拆头、并头、$W_O$ |
 # | 05 训练好的头 | 同一句话走过一个训练好的小模型（在写） |
-# | 06 真实的尺寸 | RoPE、分组的键和值、3584 维（在写） |
+# | [06 真实的尺寸](06_real_shapes.ipynb) | RMSNorm、RoPE、分组的键和值、3584 维；数参数和运算 |
+# | [10 开销](10_cost.ipynb) | 词多了会怎样；分块的 softmax；逐词生成 |
 
-# %% [markdown] lang="en" of="ae6e6726"
+# %% [markdown] lang="en" of="2a9661fe"
 # ### Which notebook computes what
 #
 # | notebook | what it computes |
@@ -130,7 +131,8 @@ figures.overview(lang)
 # | [03 Weighted values](03_weighted_values.ipynb) | weights times values, the context |
 # | [04 Heads and output projection](04_heads_and_output_projection.ipynb) | splitting, merging, $W_O$ |
 # | 05 Trained heads | the same sentence through a small trained model (being written) |
-# | 06 Real shapes | RoPE, grouped keys and values, 3584 dimensions (being written) |
+# | [06 Real shapes](06_real_shapes.ipynb) | RMSNorm, RoPE, grouped keys and values, 3584 dimensions; counting parameters and operations |
+# | [10 Cost](10_cost.ipynb) | what happens when the tokens are many; the softmax in blocks; writing token by token |
 
 # %% [markdown] lang="zh"
 # ## 同一件事，三个尺寸

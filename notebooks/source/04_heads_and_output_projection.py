@@ -650,14 +650,14 @@ assert list(np.flatnonzero(moved_rows)) == [天气]
 # %% [markdown] lang="zh"
 # FFN 从这里接手。它和 $W_O$ 一样，一个词一个词地算，词与词之间不来往。交到它手里的只是每个词 $d_{model}$ 个数，上面没有标哪个头。
 #
-# 2017 年的原论文和 BERT 是先加、后归一化；GPT-2、LLaMA、Qwen2.5 是归一化在前，加的是没有归一化的 $X$。06 里按 Qwen2.5 的次序走。
+# 2017 年的原论文和 BERT 是先加、后归一化；GPT-2、LLaMA、Qwen2.5 是归一化在前，加的是没有归一化的 $X$。[06](06_real_shapes.ipynb) 里按 Qwen2.5 的次序走。
 #
 # **有没有偏置。** 看模型：
 
-# %% [markdown] lang="en" of="fa03f828"
+# %% [markdown] lang="en" of="fb9fba7e"
 # From here the FFN takes over. Like $W_O$ it works on each token by itself, with no traffic between tokens. What it is handed is $d_{model}$ numbers for each token, with no label saying which head.
 #
-# The paper of 2017 and BERT add first and normalise after. GPT-2, LLaMA and Qwen2.5 normalise before, and add to the $X$ that was not normalised. Notebook 06 follows the order of Qwen2.5.
+# The paper of 2017 and BERT add first and normalise after. GPT-2, LLaMA and Qwen2.5 normalise before, and add to the $X$ that was not normalised. Notebook [06](06_real_shapes.ipynb) follows the order of Qwen2.5.
 #
 # **A bias or none.** It depends on the model:
 
@@ -865,9 +865,9 @@ for name, (shape, result) in ledger.items():
 #
 # </details>
 #
-# 注意力的每一步都算过了。下一本 05 在写：同一句话走过一个训练好的模型。回到 [00 地图](00_map.ipynb)。
+# 注意力的每一步都算过了。05 在写：同一句话走过一个训练好的模型。先看 [06 真实的尺寸](06_real_shapes.ipynb)：同样的步骤，Qwen2.5-7B 的尺寸。
 
-# %% [markdown] lang="en" of="61f677c1"
+# %% [markdown] lang="en" of="cc51ec1c"
 # ## Three questions
 #
 # **1.** Set row 3 of $W_O$ to 0. Whose voice is gone?
@@ -894,4 +894,4 @@ for name, (shape, result) in ledger.items():
 #
 # </details>
 #
-# Every step of attention has now been computed. The next notebook, 05, is being written: the same sentence through a trained model. Back to [00 The map](00_map.ipynb).
+# Every step of attention has now been computed. Notebook 05 is being written: the same sentence through a trained model. Go on with [06 Real shapes](06_real_shapes.ipynb): the same steps at the sizes of Qwen2.5-7B.
