@@ -69,6 +69,8 @@ def test_angles_are_positions_times_frequencies_in_float64() -> None:
     assert angles.dtype == np.float64
     np.testing.assert_array_equal(angles[0], 0)
     np.testing.assert_array_equal(angles[3], 7 * rope.frequencies(D, THETA))
+    far = 2**24 + 1  # a float32 cannot hold it
+    assert rope.angles([far], D, THETA)[0, 0] == far
 
 
 @given(positions, positions, st.integers(0, 5000), st.sampled_from(["half", "interleaved"]))
