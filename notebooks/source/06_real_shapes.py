@@ -590,14 +590,14 @@ assert whole == in_file
 print(f"attention is {model.n_layers * n_parameters / whole:.1%} of all parameters")
 
 # %% [markdown] lang="zh"
-# 一个也不差：{{ whole / 1e9:.2f }} 十亿，叫 7B。28 层的注意力加在一起，只占 {{ model.n_layers * n_parameters / whole:.1%}}。
+# 一个也不差。{{ whole }}，大约 76 亿，所以名字里写 7B（B 是十亿）。28 层的注意力加在一起，只占 {{ model.n_layers * n_parameters / whole:.1%}}。
 #
 # ## 数一数：运算
 #
 # 一个乘法加一个加法，算两次运算。[6, 3584] 乘 [3584, 3584]，是 $2 \times 6 \times 3584 \times 3584$ 次。遮住的分数不算：
 
-# %% [markdown] lang="en" of="7b9854e1"
-# Not one is missing: {{ whole / 1e9:.2f}} billion, called 7B. Attention, all 28 layers of it, is {{ model.n_layers * n_parameters / whole:.1%}}.
+# %% [markdown] lang="en" of="a0108c30"
+# Not one is missing. {{ whole }} is about 7 billion and a half, hence the 7B in the name. Attention, all 28 layers of it, is {{ model.n_layers * n_parameters / whole:.1%}}.
 #
 # ## Counting: operations
 #
