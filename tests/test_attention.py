@@ -234,6 +234,12 @@ WRONG: list[tuple[str, Callable[[], object], str, str]] = [
     ),
     ("too large", lambda: byhand.score([[1e200]], [[1e200]]), "too large for float64", "放不下"),
     (
+        "a bias that makes it too large",
+        lambda: byhand.project([[1e308, 1.0, 1.0]], np.ones((3, 1)), [1.7e308]),
+        "too large for float64",
+        "放不下",
+    ),
+    (
         "too large for half",
         lambda: byhand.score(np.full((2, 3), 300, np.float16), np.full((2, 3), 300, np.float16)),
         "too large for float16",

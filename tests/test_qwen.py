@@ -668,6 +668,11 @@ PARTS: list[tuple[str, Callable[[], object], list[str]]] = [
     ("uneven groups", lambda: qwen.group_heads(np.ones((6, S, 2)), 4), ["6", "4"]),
     ("no group", lambda: qwen.group_heads(np.ones((6, S, 2)), 0), ["n_kv_heads", "0"]),
     ("heads of two axes", lambda: qwen.group_heads(np.ones((6, S)), 3), ["[6, 5]", "3"]),
+    (
+        "a tuple for a cache",
+        lambda: qwen.attend(ONES, LayerWeights(**GOOD), SHAPE, (PAST, PAST)),  # type: ignore[arg-type]
+        ["qwen.Cache", "tuple"],
+    ),
     ("gain", lambda: qwen.rms_norm(ONES, np.ones(13), 1e-6), ["x = 11", "gain = 13"]),
     ("squares", lambda: qwen.rms_norm(IN_FLOAT32 * 1e30, GOOD["ffn_norm"], 1e-6), ["float32"]),
 ]

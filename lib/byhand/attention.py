@@ -70,7 +70,8 @@ def project(x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None) -> Array:
         w=w.shape[-1],
         bias=b.shape[-1],
     )
-    return y + b
+    with np.errstate(over="ignore"):
+        return finite("x @ w + bias", y + b)
 
 
 def score(q: ArrayLike, k: ArrayLike) -> Array:

@@ -41,7 +41,7 @@ def model(name: str) -> dict[str, Any]:
     ValueError for a name that is not there.
     """
     rows: dict[str, dict[str, Any]] = {m["model"]: m for m in read_json("models.json")["models"]}
-    if name not in rows:
+    if not isinstance(name, str) or name not in rows:
         known = ", ".join(rows)
         refuse(
             f"models.json 里没有 {name!r}。有的是：{known}",

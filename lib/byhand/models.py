@@ -66,7 +66,11 @@ def read(name: str) -> Model:
 
 
 def layer_shape(model: Model) -> LayerShape:
-    """The sizes that `qwen` and `fast` need. ValueError for a model they do not describe."""
+    """The sizes that `qwen` and `fast` need. ValueError for a model without RoPE or with wider keys.
+
+    Sizes only: some of these models add steps of their own (norms of Q and K, a rotation of half a
+    head), which `qwen` does not have.
+    """
     if model.rope_theta is None or model.norm_eps is None or model.d_head != model.d_value:
         refuse(
             f"{model.name} 的层和 Qwen2.5 的不是一种：要有 RoPE，键和值一样宽。",

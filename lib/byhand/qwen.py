@@ -243,6 +243,11 @@ def _plain(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _check_cache(cache: Cache, h: Array, shape: LayerShape) -> None:
+    if not isinstance(cache, Cache):
+        refuse(
+            f"cache 要是 qwen.Cache(k, v)；给的是 {type(cache).__name__}。",
+            f"cache must be a qwen.Cache(k, v); it is {type(cache).__name__}.",
+        )
     k, v = _plain("cache.k", cache.k), _plain("cache.v", cache.v)
     n_past = k[-2] if len(k) >= 2 else 0
     wanted = (*h.shape[:-2], shape.n_kv_heads, n_past, shape.d_head)
