@@ -113,12 +113,12 @@ def test_the_report_is_a_table_with_every_target() -> None:
 def test_without_torch_a_column_stays_empty() -> None:
     text = bench.report([bench.row(64, [turn(0.04)], NO_MEMORY)], {}, n_rounds=1)
     assert "| 64 | 40.0 (20.0) | – | – |" in text
-    assert "ours / Hugging Face's at" not in text
+    assert "| target |" not in text
 
 
 def test_the_machine_is_described_and_not_named() -> None:
-    text = bench.machine({"torch": "1.2.3"})
-    for wanted in ("processor: ", "cores", "system: ", "Python 3", "NumPy ", "torch 1.2.3"):
+    text = "\n".join(bench.machine())
+    for wanted in ("processor: ", "cores", "system: ", "Python 3", "NumPy ", "commit "):
         assert wanted in text
     for private in (str(bench.ROOT), sys.prefix):
         assert private not in text
@@ -129,14 +129,11 @@ def test_sizes_in_order(text: str, sizes: tuple[int, ...]) -> None:
     assert bench.sizes_of(text) == sizes
 
 
-@pytest.mark.parametrize("text", ["0", "", "six", "-1"])
+@pytest.mark.parametrize("text", ["0", "", "six", "-1", "1.5"])
 def test_what_is_no_size_or_number_of_rounds_is_refused(text: str) -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--sizes", type=bench.sizes_of)
-    options.add_argument("--rounds", type=bench.count)
-    for name in ("sizes", "rounds"):
-        with pytest.raises(SystemExit):
-            options.parse_args([f"--{name}={text}"])
+    for read in (bench.sizes_of, bench.count):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is not a whole number"):
+            read(text)
 
 
 def test_workers_answer_until_their_input_ends() -> None:

@@ -41,6 +41,7 @@ FEW = 6  # up to so many tokens the layer is bound by reading its weights, above
 FIT_FROM = 64  # tokens; what the straight line is laid through
 GEMM_ROWS = 2048  # [2048, 3584] x [3584, 3584]
 READ_BYTES = 400e6
+PAUSE = 0.1  # seconds before each turn: threads of the side before may still spin, awaiting work
 MIB = 2**20
 
 MAX_RATIO_FEW, MAX_RATIO = 0.75, 1.0  # our time / Hugging Face's, up to FEW tokens and above
@@ -225,11 +226,10 @@ def report(rows: list[Row], readable: Mapping[int, Times], n_rounds: int) -> str
             f"{time_grows:.2f} of their number, the FLOP count by {flops_grow:.2f}.",
             "",
         ]
-    text += ["| target | measured | |", "|---|--:|---|"]
-    text += [
-        f"| {t.text} | {t.measured} | {'met' if t.met else 'not met'} |" for t in targets(rows)
-    ]
-    return "\n".join(text)
+    if reached := targets(rows):
+        text += ["| target | measured | |", "|---|--:|---|"]
+        text += [f"| {t.text} | {t.measured} | {'met' if t.met else 'not met'} |" for t in reached]
+    return "\n".join(text).rstrip()
 
 
 def _over(times: list[Times]) -> Times:
@@ -363,6 +363,7 @@ def started(names: Iterable[str]) -> Iterator[dict[str, Worker]]:
 
         def request(do: str, size: int = 1) -> dict[str, Any]:
             assert process.stdin is not None and process.stdout is not None
+            time.sleep(PAUSE)
             process.stdin.write(json.dumps({"do": do, "size": size}) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
@@ -411,22 +412,20 @@ def measure(sizes: tuple[int, ...], n_rounds: int) -> tuple[str, dict[str, str]]
     return report(rows, {s: _over(t) for s, t in readable.items()}, n_rounds), versions
 
 
-def machine(versions: Mapping[str, str]) -> str:
-    """What it ran on, as a Markdown list: no name of the machine, of a person or of a folder."""
+def machine() -> list[str]:
+    """What it runs on: no name of the machine, of a person or of a folder."""
     blas = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
     named = "; ".join(
         f"{lib['internal_api']} {lib['version']} ({lib.get('architecture', 'unknown')})"
         for lib in blas
     )
-    lines = [
+    return [
         f"processor: {_processor()}, {os.cpu_count()} cores, {_memory()}",
-        f"system: {_system()}",
+        f"system: {_system()}{_load()}",
         f"Python {platform.python_version()}",
         f"NumPy {np.__version__}, {named or 'BLAS unknown'}",
-        *(f"{name} {version}" for name, version in versions.items()),
         f"commit {_commit()}",
     ]
-    return "\n".join(f"- {line}" for line in lines)
 
 
 def _processor() -> str:
@@ -452,6 +451,13 @@ def _system() -> str:
         return f"{platform.system()} {platform.release()}"
 
 
+def _load() -> str:
+    """What the machine is busy with, where the system tells."""
+    if not hasattr(os, "getloadavg"):  # Windows
+        return ""
+    return f", load average before: {os.getloadavg()[0]:.1f}"
+
+
 def _commit() -> str:
     def git(*words: str) -> str:
         done = subprocess.run(
@@ -466,19 +472,16 @@ def _commit() -> str:
         return "unknown"
 
 
-def sizes_of(text: str) -> tuple[int, ...]:
-    """1,6,64 -> (1, 6, 64), in order."""
-    sizes = sorted({int(part) for part in text.split(",")})
-    if sizes[0] < 1:
-        raise ValueError
-    return tuple(sizes)
-
-
 def count(text: str) -> int:
     """A whole number, 1 or more."""
-    if int(text) < 1:
-        raise ValueError
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
     return int(text)
+
+
+def sizes_of(text: str) -> tuple[int, ...]:
+    """64,1,6 -> (1, 6, 64)"""
+    return tuple(sorted({count(part) for part in text.split(",")}))
 
 
 def main() -> None:
@@ -492,10 +495,11 @@ def main() -> None:
         serve(chosen.worker)
         return
     today = datetime.date.today().isoformat()
+    about = machine()  # before this makes it busy
     table, versions = measure(chosen.sizes, chosen.rounds)
-    text = (
-        f"# {MODEL.name}, the attention of one layer, {today}\n\n{machine(versions)}\n\n{table}\n"
-    )
+    about += [f"{name} {version}" for name, version in versions.items()]
+    listed = "\n".join(f"- {line}" for line in about)
+    text = f"# {MODEL.name}, the attention of one layer, {today}\n\n{listed}\n\n{table}\n"
     print(text)
     if not chosen.no_file:
         target = ROOT / "benchmarks" / f"{today}.md"
