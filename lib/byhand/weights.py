@@ -37,7 +37,9 @@ MOST_DIMS = 4  # of a tensor, as in llama.cpp
 SHORT = 1024  # a longer array in the metadata is skipped: the words of a tokenizer
 LONG_TEXT = 2**20  # bytes; a longer text in the metadata is skipped
 LONG_NAME = 2**16  # bytes of a key or of a tensor's name
-MOST_ENTRIES = 2**16  # metadata or tensors; some 2,000 tensors are in the largest models
+MOST_ENTRIES = 2**12  # of metadata; some 50 are usual
+MOST_TENSORS = 2**16  # some 2,000 are in the largest models
+MOST_TEXT = 2**25  # bytes of names and texts that are kept
 MOST_STRINGS = 2**21  # in all arrays together; the largest vocabularies have 300,000 words
 AT_ONCE = 2**18  # numbers decoded at a time: what fits into a processor's cache
 
@@ -303,11 +305,10 @@ def read_header(path: str | Path, keep: Collection[str] = ()) -> tuple[Header, i
 # The tensors a file lists
 
 
-def tensor(name: str, ne: Iterable[int], kind: str, offset: int) -> Tensor:
+def _sized(name: str, ne: Iterable[int], kind: str, offset: int) -> Tensor:
     """An entry of the list of tensors, with the bytes that so many numbers of that type take.
 
-    ne fastest first. ValueError for a type that gguf does not know, for another number of axes than
-    1 to MOST_DIMS, for a size below 1 and for rows that are not whole blocks.
+    ValueError for a type that gguf does not know, a size below 1 and rows that are not whole blocks.
     """
     ne = tuple(ne)
     if kind not in GGMLQuantizationType.__members__:
@@ -315,10 +316,10 @@ def tensor(name: str, ne: Iterable[int], kind: str, offset: int) -> Tensor:
             f"{_quoted(name)} 的类型 {_quoted(kind)} 不认识。",
             f"{_quoted(name)} has the unknown type {_quoted(kind)}.",
         )
-    if not 1 <= len(ne) <= MOST_DIMS or min(ne) < 1:
+    if min(ne) < 1:
         refuse(
-            f"{_quoted(name)} 的 ne 是 {list(ne)}；要有 1 到 {MOST_DIMS} 个轴，每个不小于 1。",
-            f"{_quoted(name)} has ne {list(ne)}; it must have 1 to {MOST_DIMS} axes, each 1 or more.",
+            f"{_quoted(name)} 的 ne 是 {list(ne)}；每个都要不小于 1。",
+            f"{_quoted(name)} has ne {list(ne)}; each must be 1 or more.",
         )
     block, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
     if ne[0] % block:
@@ -579,7 +580,7 @@ def _renamed(name: str, pairs: dict[str, str]) -> str:
 def header() -> Header:
     """Metadata and tensors of a real file of Qwen2.5-7B's sizes, from data/gguf_7b_header.json."""
     content = data.read_json("gguf_7b_header.json")
-    tensors = [tensor(t["name"], t["ne"], t["type"], t["offset"]) for t in content["tensors"]]
+    tensors = [_sized(t["name"], t["ne"], t["type"], t["offset"]) for t in content["tensors"]]
     return Header(content["metadata"], {t.name: t for t in tensors})
 
 
@@ -624,7 +625,7 @@ def _refuse_lookalike(file: str, first: bytes) -> NoReturn:
     zh, en = next((texts for start, *texts in LOOKALIKES if re.match(start, first)), ("", ""))
     refuse(
         f"{file} 不是 GGUF 文件：开头是 {first[:8]!r}，应当是 b'GGUF'。"
-        + (zh and f"看起来是{zh}。"),
+        + (zh and f"看起来像：{zh}。"),
         f"{file} is not a GGUF file: it begins with {first[:8]!r}, not with b'GGUF'."
         + (en and f" It looks like {en}."),
     )
@@ -638,6 +639,7 @@ class _Cursor:
         self.pos = 4  # behind b"GGUF"
         self.where = ("文件头", "header")  # what is being read, for a message
         self.strings = 0  # in arrays, so far
+        self.kept = 0  # bytes of text, so far
 
     def need(self, n_bytes: int) -> None:
         left = len(self.content) - self.pos
@@ -662,6 +664,11 @@ class _Cursor:
 
     def text(self, n_bytes: int) -> str:
         self.need(n_bytes)
+        self.kept += n_bytes
+        if self.kept > MOST_TEXT:
+            self.refuse(
+                f"文本共有 {self.kept} 字节，太多", f"{self.kept} bytes of text are too many"
+            )
         self.pos += n_bytes
         try:
             return bytes(self.content[self.pos - n_bytes : self.pos]).decode("utf-8")
@@ -730,15 +737,16 @@ class _Cursor:
                 pos += 8 + length
         except (struct.error, OverflowError):
             pos = len(content) + 1
-        self.need(pos - self.pos)
+        if pos > len(content):
+            self.refuse("有字符串伸到文件末尾之后", "a string goes on behind the end of the file")
         self.pos = pos
 
     def tensor(self, alignment: int) -> Tensor:
         name, n_dims = self.name(), self.number("I")
-        if n_dims > MOST_DIMS:
+        if not 1 <= n_dims <= MOST_DIMS:
             self.refuse(
-                f"{_quoted(name)} 有 {n_dims} 个轴，最多 {MOST_DIMS} 个",
-                f"{_quoted(name)} has {n_dims} axes; {MOST_DIMS} are the most",
+                f"{_quoted(name)} 有 {n_dims} 个轴，应当是 1 到 {MOST_DIMS} 个",
+                f"{_quoted(name)} has {n_dims} axes; 1 to {MOST_DIMS} are possible",
             )
         ne, (number, offset) = self.numbers(f"{n_dims}q"), self.numbers("IQ")
         if offset % alignment:
@@ -746,7 +754,7 @@ class _Cursor:
                 f"{_quoted(name)} 从第 {offset} 字节开始，不是 {alignment} 的倍数",
                 f"{_quoted(name)} begins at byte {offset}, which is not a multiple of {alignment}",
             )
-        return tensor(name, ne, KINDS.get(number, str(number)), offset)
+        return _sized(name, ne, KINDS.get(number, str(number)), offset)
 
 
 def _read(mapped: NDArray[np.uint8], file: str, keep: Collection[str]) -> tuple[Header, int]:
@@ -764,14 +772,14 @@ def _read(mapped: NDArray[np.uint8], file: str, keep: Collection[str]) -> tuple[
         )
     n_tensors, n_entries = cursor.numbers("QQ")
     # a metadata entry takes 13 bytes at least, a tensor's 32: lengths, types, one number
-    for count, least, zh, en in (
-        (n_entries, 13, "项元数据", "metadata entries"),
-        (n_tensors, 32, "个张量", "tensors"),
+    for count, most, least, zh, en in (
+        (n_entries, MOST_ENTRIES, 13, "项元数据", "metadata entries"),
+        (n_tensors, MOST_TENSORS, 32, "个张量", "tensors"),
     ):
-        if count > MOST_ENTRIES or count * least > len(mapped) - cursor.pos:
+        if count > most or count * least > len(mapped) - cursor.pos:
             cursor.refuse(
-                f"说有 {count} {zh}，文件里放不下这么多",
-                f"{count} {en} are announced, more than the file can hold",
+                f"说有 {count} {zh}，不可能有这么多",
+                f"{count} {en} are announced, more than there can be",
             )
 
     metadata: Metadata = {}
@@ -786,7 +794,7 @@ def _read(mapped: NDArray[np.uint8], file: str, keep: Collection[str]) -> tuple[
     alignment = metadata.get("general.alignment", ALIGNMENT)
     if not isinstance(alignment, int) or alignment not in [2**n for n in range(17)]:
         _wrong_value(
-            "general.alignment", alignment, "2 的幂，不超过 65536", "a power of 2 up to 65536"
+            "general.alignment", alignment, " 2 的幂，不超过 65536", "a power of 2 up to 65536"
         )
     tensors: dict[str, Tensor] = {}
     for i in range(n_tensors):
