@@ -825,7 +825,7 @@ def wrong_numbers() -> list[Damage]:
         Damage(f"not finite in {kind}", ["'a'", *named], more(tensor), lambda file: file.array("a"))
         for kind, (tensor, named) in listed.items()
     ]
-    for kind, size in {"F64": 8, "I8": 1, "I32": 4, "Q8_K": 292, "Q1_0": 18, "Q8_1": 40}.items():
+    for kind, size in {"F64": 8, "I8": 1, "I32": 4, "Q8_K": 292, "Q8_1": 40}.items():
         tensor = Listed("a", (256, 1), kind, bytes(256 * size))
         for use in (lambda file: file.array("a"), lambda file: file.rows("a", [0])):
             wrong.append(
