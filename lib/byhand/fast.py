@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import ThreadpoolController
 
 from byhand import rope
+from byhand.attention import causal_mask
 from byhand.checks import Array, as_array, finite
 from byhand.qwen import Attended, Cache, LayerShape, LayerWeights, check, extend
 
@@ -85,13 +86,15 @@ def _finite(name: str, array: Array, weights: LayerWeights) -> Array:
 class _Buffers:
     """The memory of one thread, used again for every tile."""
 
-    def __init__(self, dtype: np.dtype[Any], rows: int, n_k: int, d_head: int) -> None:
-        self.keys = min(n_k, max(1, TILE_SIZE // rows))  # keys of a tile; more when rows are few
-        self.scores = np.empty(rows * self.keys, dtype)
-        self.q = np.empty(rows * d_head, dtype)
-        self.context = np.empty(rows * d_head, dtype)
-        self.part = np.empty(rows * d_head, dtype)
+    def __init__(self, dtype: np.dtype[Any], group: int, rows: int, n_k: int, d_head: int) -> None:
+        lines = group * rows
+        self.keys = min(n_k, max(1, TILE_SIZE // lines))  # keys of a tile; more when rows are few
+        self.scores = np.empty(lines * self.keys, dtype)
+        self.q = np.empty(lines * d_head, dtype)
+        self.context = np.empty(lines * d_head, dtype)
+        self.part = np.empty(lines * d_head, dtype)
         self.ones = np.ones((self.keys, 1), dtype)
+        self.mask = causal_mask(rows).astype(dtype)  # [rows, rows], of a block against itself
 
 
 def core(q: Array, k: Array, v: Array, turn: Array) -> Array:
@@ -124,7 +127,7 @@ def core(q: Array, k: Array, v: Array, turn: Array) -> Array:
     jobs = [(g, b, s) for s in reversed(starts) for b in range(batch) for g in range(n_kv_heads)]
     workers = _workers() if batch * n_heads * n_q * n_k > WORTH_THREADS else 1
     if workers == 1:
-        buffers = _Buffers(q.dtype, group * rows, n_k, d_head)
+        buffers = _Buffers(q.dtype, group, rows, n_k, d_head)
         for g, b, s in jobs:
             tiles(g, buffers, b, s)
         return context
@@ -132,7 +135,7 @@ def core(q: Array, k: Array, v: Array, turn: Array) -> Array:
     waiting: Iterator[tuple[int, int, int]] = iter(jobs)
 
     def work(_: int) -> None:
-        buffers = _Buffers(q.dtype, group * rows, n_k, d_head)
+        buffers = _Buffers(q.dtype, group, rows, n_k, d_head)
         with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
             for g, b, s in waiting:  # taking the next job is one step under the interpreter's lock
                 tiles(g, buffers, b, s)
@@ -167,9 +170,10 @@ def _one_block(
         keys = stop - start
         scores = buffers.scores[: group * rows * keys].reshape(group * rows, keys)
         np.matmul(turned.reshape(flat), k[start:stop].T, out=scores)  # [group·rows, keys]
-        if stop > position + 1:  # some of these keys are after some of these queries
-            later = np.arange(start, stop) > np.arange(position, last)[:, None]  # [rows, keys]
-            scores.reshape(group, rows, keys)[:, later] = -np.inf
+        if stop > position:  # some of these keys are after some of these queries
+            first = max(start, position)
+            mask = buffers.mask[:rows, first - position : stop - position]
+            scores.reshape(group, rows, keys)[:, :, first - start :] += mask
         top = np.maximum(best, scores.max(axis=1, keepdims=True))  # [group·rows, 1]
         scores -= top
         np.exp(scores, out=scores)

@@ -5,6 +5,7 @@ Arrays in, a Picture out, as in `figures`.
 
 from collections.abc import Mapping, Sequence
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.patches import Circle, Rectangle
 from numpy.typing import ArrayLike
@@ -108,12 +109,12 @@ def turning(pair: ArrayLike, angles: ArrayLike, lang: str) -> Picture:
         drawn = right.imshow(
             np.cos(turn), cmap="BrBG", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
         )
-        right.set_title(
-            pick(lang, "每一对在每个位置的角度（余弦）", "every pair's angle (its cosine)")
-        )
+        right.set_title(pick(lang, "每一对转了多少", "how far every pair has turned"))
         right.set_xlabel(pick(lang, "对", "pair"))
         right.set_ylabel(pick(lang, "位置", "position"))
-        picture.colorbar(drawn, ax=right, shrink=0.9)
+        picture.colorbar(
+            drawn, ax=right, shrink=0.9, label=pick(lang, "角度的余弦", "cosine of the angle")
+        )
         last = positions - 1
         for i in sorted({0, n_pairs // 4, n_pairs // 2, n_pairs - 1}):
             says = pick(
@@ -134,7 +135,7 @@ def score_by_distance(distances: ArrayLike, scores: Mapping[str, ArrayLike], lan
             f"要 1 到 {len(_CURVES)} 条曲线，给了 {len(scores)} 条。",
             f"1 to {len(_CURVES)} curves are drawn, not {len(scores)}.",
         )
-    title = pick(lang, "分数只看距离", "The score depends on the distance only")
+    title = pick(lang, "位置之中，只有距离算数", "Of the two positions, only the distance counts")
     with style():
         picture = Picture(9.0, 3.4, title)
         ax = picture.subplots()
@@ -158,13 +159,13 @@ def score_by_distance(distances: ArrayLike, scores: Mapping[str, ArrayLike], lan
 
 
 def heads_grid(weights: ArrayLike, n_kv_heads: int, lang: str) -> Picture:
-    """The weights of every head as small maps; one line of maps for each K/V head.
+    """The weights of every head as small maps; one row of maps for each K/V head.
 
-    weights [n_heads, S, S].
+    weights [n_heads, S, S]; what a causal mask hides is grey.
     """
     array = as_array("weights", weights, ndim=3)
-    n_heads = array.shape[0]
-    if array.ndim != 3 or n_heads % n_kv_heads:
+    n_heads, size = array.shape[0], array.shape[-1]
+    if array.shape != (n_heads, size, size) or n_heads % whole("n_kv_heads", n_kv_heads):
         refuse(
             f"要 [头, 词, 词] 的权重，头数要是 {n_kv_heads} 的倍数；给的是 {shape_text(array.shape)}。",
             f"weights [head, token, token] are wanted, the heads a multiple of {n_kv_heads}; "
@@ -173,14 +174,17 @@ def heads_grid(weights: ArrayLike, n_kv_heads: int, lang: str) -> Picture:
     group = n_heads // n_kv_heads
     title = pick(
         lang,
-        f"{n_heads} 个头的权重，一行的头合用一个键值头",
-        f"The weights of {n_heads} heads; heads of a line share a K/V head",
+        f"{n_heads} 个头的权重：同一排的头合用一个键值头",
+        f"The weights of {n_heads} heads: heads in one row share a K/V head",
     )
+    colours = mpl.colormaps["Blues"].with_extremes(bad="#DDDDDD")
+    later = np.triu(np.ones((size, size), dtype=bool), 1)
     with style():
-        picture = Picture(1.25 * group + 0.8, 1.35 * n_kv_heads + 0.4, title)
+        picture = Picture(1.25 * group + 1.4, 1.35 * n_kv_heads + 0.6, title)
         axes = picture.subplots(n_kv_heads, group, squeeze=False)
         for h, ax in enumerate(axes.flat):
-            ax.imshow(array[h], cmap="Blues", vmin=0, vmax=1)
+            hidden = later & (array[h] == 0)
+            drawn = ax.imshow(np.ma.masked_array(array[h], hidden), cmap=colours, vmin=0, vmax=1)
             ax.set_xticks([])
             ax.set_yticks([])
             ax.spines[:].set_visible(True)
@@ -191,6 +195,15 @@ def heads_grid(weights: ArrayLike, n_kv_heads: int, lang: str) -> Picture:
             )
         for n, ax in enumerate(axes[:, 0]):
             ax.set_ylabel(f"K, V {n}", fontsize=10)
+        picture.colorbar(drawn, ax=axes, shrink=0.6, label=pick(lang, "权重", "weight"))
+        picture.supxlabel(
+            pick(
+                lang,
+                "每张图：行是查询，列是键；灰色是遮住的",
+                "each map: rows are queries, columns are keys; grey is masked",
+            ),
+            fontsize=10,
+        )
         picture.suptitle(title, fontsize=12)
     return picture
 
@@ -205,9 +218,10 @@ def parameter_bars(
         ax = picture.subplots()
         for y, (group, names) in enumerate(groups.items()):
             left = 0.0
+            shades = _CURVES if y == 0 else ("#5A5A5A", "#6E6E6E", "#828282")
             for n, name in enumerate(names):
                 size = counts[name] / 1e6
-                ax.barh(y, size, left=left, color=_CURVES[n], ec="white", height=0.62)
+                ax.barh(y, size, left=left, color=shades[n], ec="white", height=0.62)
                 narrow = size < 0.02 * sum(counts.values()) / 1e6
                 ax.text(
                     left + size / 2, y - 0.36 if narrow else y, f"{name}\n{size:.1f}", ha="center",
@@ -227,43 +241,34 @@ def parameter_bars(
 
 
 def output_projections(models: Sequence[Model], lang: str) -> Picture:
-    """W_O of several models, drawn to one scale: height what comes in, width what goes out.
-
-    In blue those that are square.
-    """
+    """What enters W_O and what leaves it, two bars a model, in other colours where they differ."""
     title = pick(
-        lang,
-        "各家的 $W_O$：高是进来的宽度，宽是出去的宽度",
-        "$W_O$ of several models: height in, width out",
+        lang, "各家的 $W_O$：进来多宽，出去多宽", "$W_O$ of several models: width in, width out"
     )
-    largest = max(output_width(m) for m in models)
     with style():
-        picture = Picture(9.6, 4.4, title)
+        picture = Picture(9.2, 0.4 * len(models) + 1.1, title)
         ax = picture.subplots()
-        x = 0.0
-        for m in models:
+        for y, m in enumerate(models):
             n_in, n_out = output_width(m), m.d_model
             square = n_in == n_out
-            ax.add_patch(
-                Rectangle(
-                    (x, 0), n_out, n_in, fc=SKY if square else YELLOW, ec=INK, lw=0.9, alpha=0.8
-                )
-            )
-            name = m.name.removesuffix(" (124M)").removesuffix(" (chat)")
-            ax.text(
-                x + n_out / 2 - 0.04 * largest, n_in + 0.02 * largest, f"{n_in}→{n_out}", ha="left",
-                va="bottom", fontsize=9, rotation=55,
-            )  # fmt: skip
-            ax.text(
-                x + n_out / 2, -0.03 * largest, name, ha="right", va="top", rotation=35, fontsize=10
-            )
+            ax.barh(y - 0.19, n_in, height=0.36, color=SKY if square else ORANGE)
+            ax.barh(y + 0.19, n_out, height=0.36, color=SKY if square else YELLOW)
+            ax.text(max(n_in, n_out) + 150, y, f"{n_in} → {n_out}", va="center", fontsize=9.5)
             kind = pick(lang, "方", "square") if square else pick(lang, "不方", "not square")
             picture.says.append(f"{m.name}: {n_in} → {n_out} ({kind})")
-            x += n_out + 0.16 * largest
-        ax.set_xlim(-0.15 * largest, x)
-        ax.set_ylim(-0.5 * largest, 1.25 * largest)
-        ax.set_aspect("equal")
-        ax.axis("off")
+        ax.barh(0, 0, color=SKY, label=pick(lang, "方：进出一样宽", "square: in and out alike"))
+        ax.barh(
+            0,
+            0,
+            color=ORANGE,
+            label=pick(lang, "不方：进来（头数 × 值的宽度）", "in (heads × width of a value)"),
+        )
+        ax.barh(0, 0, color=YELLOW, label=pick(lang, "不方：出去（d_model）", "out (d_model)"))
+        ax.legend(frameon=False, loc="lower right")
+        ax.set_yticks(range(len(models)), [m.name for m in models])
+        ax.invert_yaxis()
+        ax.tick_params(axis="y", length=0)
+        ax.margins(x=0.12)
         ax.set_title(title)
     return picture
 
@@ -282,7 +287,9 @@ def heads_of_models(models: Sequence[Model], lang: str) -> Picture:
             kv = pick(lang, "压缩", "compressed") if m.compressed else f"{m.n_kv_heads}"
             n_kv = 0 if m.compressed else m.n_kv_heads
             ax.barh(y + 0.19, n_kv, height=0.36, color=YELLOW)
-            width = f"{m.d_head}" if m.d_head == m.d_value else f"{m.d_head} / {m.d_value}"
+            width = f"{m.d_head}"
+            if m.d_head != m.d_value:
+                width += pick(lang, f"（值 {m.d_value}）", f" (values {m.d_value})")
             ax.text(m.n_heads + 1.2, y - 0.19, f"{m.n_heads} × {width}", va="center", fontsize=9.5)
             ax.text(n_kv + 1.2, y + 0.19, kv, va="center", fontsize=9.5, color=QUIET)
             picture.says.append(f"{m.name}: {m.n_heads} × {width}, K/V {kv}")
@@ -292,7 +299,8 @@ def heads_of_models(models: Sequence[Model], lang: str) -> Picture:
         ax.set_yticks(range(len(models)), [m.name for m in models])
         ax.invert_yaxis()
         ax.tick_params(axis="y", length=0)
-        ax.margins(x=0.12)
+        ax.margins(x=0.14)
+        ax.set_xlabel(pick(lang, "头的个数", "heads"))
         ax.set_title(title)
     return picture
 
@@ -333,12 +341,21 @@ def growth(
             ax.plot(x, clock / clock[-1], "o", mfc="white", mec=INK, ms=6)
             ax.set_xscale("log", base=2)
             ax.set_yscale("log", base=2)
+            ax.set_yticks(
+                [2.0**-i for i in range(8)], [f"1/{2**i}" if i else "1" for i in range(8)]
+            )
             ax.set_xticks(x, [f"{v:g}" for v in x])
             ax.minorticks_off()
             ax.set_title(step)
             ax.set_xlabel(pick(lang, "词数 S", "tokens S"))
             picture.says.append(f"{step}: " + "  ".join(f"{v:.4f}" for v in y / y[-1]))
-        axes[0].set_ylabel(pick(lang, "线：预测；圈：量到的", "line: predicted; circle: measured"))
+        axes[0].set_ylabel(
+            pick(
+                lang,
+                "和最长时之比\n线：预测  圈：量到的",
+                "share of the longest\nline: predicted  circle: measured",
+            )
+        )
     return picture
 
 
@@ -369,6 +386,9 @@ def tiles(n: int, block: int, lang: str) -> Picture:
             picture.says.append(f"{label}: {found[kind]}")
         ax.set_xlim(0, n)
         ax.set_ylim(n, 0)
+        marks = range(0, n + 1, block * max(1, count // 4))
+        ax.set_xticks(marks)
+        ax.set_yticks(marks)
         ax.set_aspect("equal")
         ax.set_xlabel(pick(lang, "键（列）", "keys (columns)"))
         ax.set_ylabel(pick(lang, "查询（行）", "queries (rows)"))

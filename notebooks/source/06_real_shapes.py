@@ -40,16 +40,16 @@ assert shape.n_heads * shape.d_head == shape.d_model  # 28 × 128 = 3584
 #
 # 真的：Qwen2.5-7B 一层注意力的每个尺寸、每一步的次序、每一步的算法。函数还是 01 到 04 里那几个。
 #
-# 不是真的：参数。这一层的参数有两千九百多万个，这里用随机数代替，由一个固定的种子产生，人人得到的都一样。六个词的向量也是这样，每个词的向量由它在 Qwen2.5 词表里的号码产生。所以**形状、次序、数量可以当真，权重看向谁不能当真**。随机的参数不认识“西安”。
+# 不是真的：参数。这里用随机数代替，由一个固定的种子产生，人人得到的都一样。六个词的向量也是这样，每个词的向量由它在 Qwen2.5 词表里的号码产生。所以**形状、次序、数量可以当真，权重看向谁不能当真**。随机的参数不认识“西安”。
 #
 # 先猜：小例子的一层注意力有 4 个 [4, 4] 的矩阵，64 个参数。真实的一层是它的多少倍？几千倍，几万倍，还是几十万倍？
 
-# %% [markdown] lang="en" of="ab18bbe6"
+# %% [markdown] lang="en" of="b018d66d"
 # ## What is real and what is not
 #
 # Real: every size in one attention layer of Qwen2.5-7B, the order of the steps, and how each is computed. The functions are still those of 01 to 04.
 #
-# Not real: the parameters. The layer has more than 29 million; here they are random numbers drawn from a fixed seed, the same for everyone. So are the vectors of the six tokens: each is drawn from the token's id in the vocabulary of Qwen2.5. So **trust the shapes, the order and the counts, and do not trust where the weights look**. Random parameters know nothing of 西安.
+# Not real: the parameters. Here they are random numbers drawn from a fixed seed, the same for everyone. So are the vectors of the six tokens: each is drawn from the token's id in the vocabulary of Qwen2.5. So **trust the shapes, the order and the counts, and do not trust where the weights look**. Random parameters know nothing of 西安.
 #
 # Guess first: one attention layer of the toy has 4 matrices [4, 4], 64 parameters. How many times as many has the real one: thousands, tens of thousands, or hundreds of thousands?
 
@@ -67,16 +67,16 @@ assert n_parameters == sum(w.size for name, w in W._asdict().items() if "norm" n
 # %% [markdown] lang="zh"
 # {{ n_parameters // 64 }} 倍。
 #
-# 有两样是小例子里没有的：`b_q`、`b_k`、`b_v` 是偏置，$W_O$ 没有；两个 `norm` 是归一化的增益，不算在上面的参数里。还有一处一眼看不出的：`w_k` 和 `w_v` 只有 512 列，不是 3584。后面会看到为什么。
+# 有两样是小例子里没有的。一样是偏置，就是乘完矩阵再加上的一行数：`b_q`、`b_k`、`b_v`，$W_O$ 没有。另一样是两个 `norm`，属于归一化，下一节讲，不算在上面的个数里。还有一处一眼看不出的：`w_k` 和 `w_v` 只有 512 列，不是 3584。后面会看到为什么。
 #
-# `X` 的每一行由号码决定。「西安」换到别的句子里，还是这一行：
+# 这里的 `X` 相当于第一层的输入：每一行只由号码决定。「西安」换到别的句子里，还是这一行。到了后面的层，它就和前面的词有关了。
 
-# %% [markdown] lang="en" of="9f0f2c46"
+# %% [markdown] lang="en" of="364b263b"
 # {{ n_parameters // 64 }} times as many.
 #
-# Two things are new: `b_q`, `b_k` and `b_v` are biases, and $W_O$ has none; the two `norm` are gains of the normalisation and are not counted above. A third thing is easy to miss: `w_k` and `w_v` have only 512 columns, not 3584. We shall see why.
+# Two things are new. One are the biases, a row of numbers added after the matrix product: `b_q`, `b_k` and `b_v`; $W_O$ has none. The other are the two `norm`, which belong to the normalisation. It comes next, and they are not counted above. A third thing is easy to miss: `w_k` and `w_v` have only 512 columns, not 3584. We shall see why.
 #
-# Each row of `X` depends on the id alone. In another sentence 西安 would have the same row:
+# Our `X` is like the input of the first layer: each row depends on the id alone. In another sentence 西安 would have the same row. In a later layer it would depend on the tokens before it too.
 
 # %%
 again = qwen.seeded_rows([ids[西安]], shape.d_model)  # [1, 3584]
@@ -84,10 +84,10 @@ assert np.array_equal(again[0], X[西安])
 print(X.shape, X.dtype, show.row(X[西安, :4]), "…")
 
 # %% [markdown] lang="zh"
-# 从这里起用 float32，每个数 4 字节，真实的模型用的精度差不多就是这样或更低。小例子用的是 float64。
+# 这里的数是 float32，每个占 4 字节（一个字节是 8 个二进制位）。小例子用的 float64 占 8 字节。Qwen2.5-7B 发布的参数是 bfloat16，只占 2 字节。
 
-# %% [markdown] lang="en" of="315bd707"
-# From here on the numbers are float32, 4 bytes each. Real models use that precision or less. The toy used float64.
+# %% [markdown] lang="en" of="015af020"
+# The numbers here are float32, 4 bytes each (a byte is 8 bits). The float64 of the toy takes 8. The parameters of Qwen2.5-7B are published in bfloat16, 2 bytes each.
 
 # %% [markdown] lang="zh"
 # ## 归一化：RMSNorm
@@ -115,30 +115,34 @@ rms = np.sqrt(total / shape.d_model + shape.norm_eps)
 by_hand = X[西安, 0] / rms * W.input_norm[0]
 
 mean_square = np.mean(X**2, axis=1, keepdims=True)  # [6, 3584] -> [6, 1]
-line = X / np.sqrt(mean_square + shape.norm_eps) * W.input_norm  # [6, 3584]
+one_line = X / np.sqrt(mean_square + shape.norm_eps) * W.input_norm  # [6, 3584]
 h = qwen.rms_norm(X, W.input_norm, shape.norm_eps)  # [6, 3584]
-print(f"{by_hand:.4f}  {line[西安, 0]:.4f}  {h[西安, 0]:.4f}   root mean square {rms:.4f}")
+print(f"{by_hand:.4f}  {one_line[西安, 0]:.4f}  {h[西安, 0]:.4f}   root mean square {rms:.4f}")
 assert np.isclose(by_hand, h[西安, 0], rtol=0, atol=1e-5)
-assert np.allclose(line, h, rtol=0, atol=1e-5)
+assert np.allclose(one_line, h, rtol=0, atol=1e-5)
 
 louder = qwen.rms_norm(10 * X, W.input_norm, shape.norm_eps)
 assert np.allclose(louder, h, rtol=0, atol=1e-5)  # ten times as large, and the same after the norm
 
 # %% [markdown] lang="zh"
-# 整行放大十倍，归一化以后不变。一层层加下来，残差流里的数会越来越大；有了这一步，后面的投影总是收到差不多大的数。
+# 整行放大十倍，归一化以后不变。训练好的模型里，一层层加下来，残差流里的数往往越来越大。有了这一步，后面的投影收到的数总是差不多大。
+#
+# 老一些的模型用 LayerNorm：先减去一行的平均，再除，最后还加一个学来的偏移。RMSNorm 不减，也不加。
 
-# %% [markdown] lang="en" of="15187372"
-# Ten times as large, and the same after the norm. Layer after layer adds to the residual stream and its numbers grow; with this step the projections always receive numbers of about the same size.
+# %% [markdown] lang="en" of="fcfada0b"
+# Ten times as large, and the same after the norm. Layer after layer adds to the residual stream, and in trained models its numbers tend to grow. With this step the projections always receive numbers of about the same size.
+#
+# Older models use LayerNorm: subtract the mean of the row, divide, and at the end add a learned shift. RMSNorm neither subtracts nor adds.
 
 # %% [markdown] lang="zh"
 # ## 投影：Q 宽，K 和 V 窄
 #
-# 和 01 一样，$Q = hW_Q + b_Q$。小例子里 $Q$ 的一个数是 4 个乘积的和；这里是 3584 个，再加一个偏置：
+# 01 里是 $Q = XW_Q$。这里 $h$ 站到 $X$ 的位置，再加一个偏置：$Q = hW_Q + b_Q$。小例子里 $Q$ 的一个数是 4 个乘积的和，这里是 3584 个：
 
-# %% [markdown] lang="en" of="e3ff83c4"
+# %% [markdown] lang="en" of="3cfdcf18"
 # ## Project: Q is wide, K and V are narrow
 #
-# As in 01, $Q = hW_Q + b_Q$. In the toy one number of $Q$ is a sum of 4 products. Here it is a sum of 3584, plus a bias:
+# In 01 it was $Q = XW_Q$. Now $h$ takes the place of $X$, and a bias is added: $Q = hW_Q + b_Q$. In the toy one number of $Q$ is a sum of 4 products. Here it is a sum of 3584:
 
 # %%
 by_hand = 0.0
@@ -156,7 +160,7 @@ assert np.allclose(h @ W.w_q + W.b_q, Q, rtol=0, atol=1e-5)
 q = split_heads(Q, shape.n_heads)  # [6, 3584] -> [28, 6, 128]
 k = split_heads(K, shape.n_kv_heads)  # [6, 512] -> [4, 6, 128]
 v = split_heads(V, shape.n_kv_heads)  # [6, 512] -> [4, 6, 128]
-print("q", q.shape, "  k", k.shape, "  v", v.shape)
+print("q", list(q.shape), "  k", list(k.shape), "  v", list(v.shape))
 
 # %% [markdown] lang="zh"
 # 28 个查询头，4 个键头，4 个值头，每个头 128 维。常见的说法是“每个头有自己的 $W_Q$、$W_K$、$W_V$”；在这里，只有 $W_Q$ 是每个头一份，$W_K$ 和 $W_V$ 只有 4 份。
@@ -181,21 +185,21 @@ print(show.row(without_bias[西安, :4]), "  without")
 # %% [markdown] lang="zh"
 # ## 旋转：RoPE
 #
-# 到现在为止，词的次序没有起过作用。把小例子的六个词倒过来排，没有遮罩的话，每个词的输出一个数也不变，只是跟着换行：
+# 到现在为止，只有因果遮罩看词的次序。没有遮罩，把小例子的六个词倒过来排，每个词的上下文向量不变，只是跟着换行：
 
-# %% [markdown] lang="en" of="c807f390"
+# %% [markdown] lang="en" of="99fbd3fc"
 # ## Rotate: RoPE
 #
-# So far the order of the tokens has played no part. Reverse the six tokens of the toy, and without a mask not one number of any token's output changes; the rows only come in another order:
+# So far only the causal mask depends on the order of the tokens. Without it, reverse the six tokens of the toy, and no token's context changes; the rows only come in another order:
 
 # %%
 t = toy.load()
 there = attention(t.X @ t.W_Q, t.X @ t.W_K, t.X @ t.W_V).context  # [6, 4]
 backwards = t.X[::-1]
 reversed_context = attention(backwards @ t.W_Q, backwards @ t.W_K, backwards @ t.W_V).context
-assert np.allclose(reversed_context, there[::-1], rtol=0, atol=1e-12)
+assert np.allclose(reversed_context, there[::-1], rtol=0, atol=1e-12)  # 西安 is row 4 now
 print(show.row(there[西安]), "  西安, second of six")
-print(show.row(reversed_context[5 - 西安]), "  西安, fifth of six")
+print(show.row(reversed_context[4]), "  西安, fifth of six")
 
 # %% [markdown] lang="zh"
 # Qwen2.5 把位置放进查询和键里：按位置**转一个角度**。128 个数分成 64 对，每对看作平面上的一支箭。第 $i$ 个数和第 $i+64$ 个数是一对。
@@ -204,24 +208,24 @@ print(show.row(reversed_context[5 - 西安]), "  西安, fifth of six")
 #
 # $$a' = a\cos\varphi - b\sin\varphi,\qquad b' = b\cos\varphi + a\sin\varphi$$
 #
-# 第 0 对每往后一个位置转 1 弧度。「西安」在位置 1，所以 $\varphi = 1$。头 0 里它的这一对：
+# 第 0 对每往后一个位置转 1 弧度。（弧度是量角的单位，一整圈是 $2\pi$ 弧度；1 弧度约 57 度。）「西安」在位置 1，所以 $\varphi = 1$。头 0 里它的这一对：
 
-# %% [markdown] lang="en" of="ea86e58e"
+# %% [markdown] lang="en" of="df5984b0"
 # Qwen2.5 puts the position into the query and the key: it **turns** them by an angle that depends on the position. The 128 numbers make 64 pairs, each an arrow in a plane. Number $i$ and number $i+64$ are a pair.
 #
 # To turn a pair $(a, b)$ by an angle $\varphi$:
 #
 # $$a' = a\cos\varphi - b\sin\varphi,\qquad b' = b\cos\varphi + a\sin\varphi$$
 #
-# Pair 0 turns by 1 radian from each position to the next. 西安 is at position 1, so $\varphi = 1$. Its pair in head 0:
+# Pair 0 turns by 1 radian from each position to the next. (A full turn is $2\pi$ radians; 1 radian is about 57 degrees.) 西安 is at position 1, so $\varphi = 1$. Its pair in head 0:
 
 # %%
 half = shape.d_head // 2  # 64
 a, b = float(q[0, 西安, 0]), float(q[0, 西安, half])
-phi = 西安 * shape.rope_theta**0  # position 1 times 1 radian
+phi = 西安 * 1  # position 1, 1 radian a position
 a_turned = a * np.cos(phi) - b * np.sin(phi)
 b_turned = b * np.cos(phi) + a * np.sin(phi)
-print(f"({a:.3f}, {b:.3f}) turned by {phi:.0f} radian: ({a_turned:.3f}, {b_turned:.3f})")
+print(f"({a:.3f}, {b:.3f}) turned by {phi} radian: ({a_turned:.3f}, {b_turned:.3f})")
 
 angles = rope.angles(range(6), shape.d_head, shape.rope_theta)  # [6, 64]
 q_turned, k_turned = rope.rotate(q, angles), rope.rotate(k, angles)  # [28, 6, 128], [4, 6, 128]
@@ -233,11 +237,11 @@ assert np.isclose(
 assert np.array_equal(q_turned[:, 今天], q[:, 今天])  # position 0 does not turn
 
 # %% [markdown] lang="zh"
-# 长度不变，方向变了。位置 0 转 0 度，「今天」原样不动。
+# 长度不变，方向变了。位置 0 不转，「今天」原样不动。
 #
 # 后面的对转得越来越慢。第 $i$ 对每个位置转 $\theta^{-2i/128}$ 弧度，$\theta$ 在 Qwen2.5-7B 里是一百万：
 
-# %% [markdown] lang="en" of="4ab45f9d"
+# %% [markdown] lang="en" of="d8825beb"
 # The length stays, the direction changes. At position 0 nothing turns, and 今天 is as it was.
 #
 # Later pairs turn ever more slowly. Pair $i$ turns by $\theta^{-2i/128}$ radians a position; in Qwen2.5-7B $\theta$ is a million:
@@ -254,20 +258,20 @@ long_angles = rope.angles(range(64), shape.d_head, shape.rope_theta)  # [64, 64]
 figures_real.turning([a, b], long_angles, lang)
 
 # %% [markdown] lang="zh"
-# 左图是这一对在位置 0 到 5 的样子，每支箭旁边是它的位置。右图是全部 64 对：左边的对几个位置就转完一圈，右边的对走完 64 个位置也几乎没动。快的分得清相邻的词，慢的分得清远近。
+# 左图是这一对在位置 0 到 5 的样子，每支箭旁边是它的位置。右图是全部 64 对：深绿是没有转，深褐是转了半圈。左边的对几个位置就转完一圈，右边的对走完 64 个位置也几乎没动。快的，换到邻近的位置就变样；慢的，要隔几千个位置才变。
 #
-# ### 分数只看距离
+# ### 位置之中，只有距离算数
 #
-# 为什么要转，而不是加一个位置向量？查询转了 $m\omega$，键转了 $n\omega$，点积里只剩下差：两支箭的夹角变了 $(m-n)\omega$。所以分数只和**距离** $m-n$ 有关，和两个词在句子里的绝对位置无关。
+# 把一对数每个位置转的角度记作 $\omega$，每一对有自己的 $\omega$。查询在位置 $m$，转了 $m\omega$；键在位置 $n$，转了 $n\omega$。两支箭的点积，是两个长度相乘，再乘夹角的余弦。长度没变，夹角变了 $(m-n)\omega$。128 维的点积是 64 对的和，也是这样。所以分数除了看两个向量本身，只看**距离** $m-n$，不看两个词在文中的绝对位置。
 #
 # 拿「怎么样」的查询和「西安」的键，头 0。一次把键放在位置 0，一次放在位置 1000，查询在它后面 0 到 63 个位置：
 
-# %% [markdown] lang="en" of="a2fb9edf"
-# On the left is this pair at positions 0 to 5, each arrow labelled with its position. On the right are all 64 pairs. Those at the left edge go round in a few positions; those at the right edge have hardly moved after 64. The fast ones tell neighbours apart, the slow ones tell near from far.
+# %% [markdown] lang="en" of="e4f8184f"
+# On the left is this pair at positions 0 to 5, each arrow labelled with its position. On the right are all 64 pairs: dark green is not turned, dark brown is half a turn. Those at the left edge go round in a few positions; those at the right edge have hardly moved after 64. The fast pairs change from one neighbour to the next. The slow ones change only over thousands of positions.
 #
-# ### The score depends on the distance only
+# ### Of the two positions, only the distance counts
 #
-# Why turn, rather than add a vector for the position? The query has turned by $m\omega$ and the key by $n\omega$, and in their dot product only the difference is left: the angle between the two arrows has changed by $(m-n)\omega$. So the score depends on the **distance** $m-n$ and not on where in the text the two tokens stand.
+# Call the turn per position $\omega$; each pair has its own. The query is at position $m$ and has turned by $m\omega$; the key is at position $n$ and has turned by $n\omega$. The dot product of two arrows is the product of their lengths, times the cosine of the angle between them. The lengths stay, and the angle has changed by $(m-n)\omega$. The whole dot product is the sum over 64 pairs. So the score depends on the two vectors themselves, and of their positions only on the **distance** $m-n$, not on where in the text the tokens stand.
 #
 # Take the query of 怎么样 and the key of 西安, in head 0. Put the key at position 0, then at position 1000, and the query 0 to 63 positions after it:
 
@@ -286,32 +290,36 @@ distances = range(64)
 from_0 = [score_at(d, 0) for d in distances]
 from_1000 = [score_at(1000 + d, 1000) for d in distances]
 assert np.allclose(from_0, from_1000, rtol=0, atol=1e-4)
+
+length_q, length_k = np.hypot(a, b), np.hypot(1, 2)  # one pair: ours, and (1, 2) for a key
+angle_q, angle_k = np.arctan2(b, a), np.arctan2(2, 1)
+pair_q, pair_k = rope.rotate([[a, b]], [[4.0]]), rope.rotate([[1, 2]], [[1.0]])  # m = 4, n = 1
+by_angle = length_q * length_k * np.cos(angle_q - angle_k + (4 - 1))
+assert np.isclose(score(pair_q, pair_k)[0, 0], by_angle, rtol=0, atol=1e-9)
 assert np.isclose(from_0[怎么样 - 西安], score(q_turned[0], k_turned[0])[怎么样, 西安], atol=1e-4)
-figures_real.score_by_distance(distances, {"n = 0": from_0, "n = 1000": from_1000}, lang)
+figures_real.score_by_distance(distances, {"key at 0": from_0, "key at 1000": from_1000}, lang)
 
 # %% [markdown] lang="zh"
 # 两条曲线重合。这里没有“越远分数越低”：这个查询和这个键是随机的，曲线就上下起伏。训练好的模型可以学会让哪些距离分数高。
 #
 # ### 为什么 V 不转
 #
-# 位置已经在分数里了。值是取走的内容，转了它，内容就和绝对位置搅在一起。把整句话往后挪 1000 个位置，看输出变不变：
+# 位置已经在分数里了。值是取走的内容，转了它，内容就和绝对位置搅在一起。把整句话往后挪 1000 个位置，看上下文向量变不变：
 
-# %% [markdown] lang="en" of="9c42bd55"
-# The two curves lie on each other. There is no rule here that farther means lower: this query and this key are random, and their curve goes up and down. A trained model can learn at which distances the score is high.
+# %% [markdown] lang="en" of="e9b7d933"
+# The two curves coincide. There is no rule here that farther means lower: this query and this key are random, and their curve goes up and down. A trained model can learn at which distances the score is high.
 #
 # ### Why V is not turned
 #
-# The position is already in the score. A value is the content that is taken; turn it, and the content gets mixed up with the absolute position. Move the whole sentence by 1000 positions and see whether the output changes:
+# The position is already in the score. A value is the content that is taken; turn it, and the content gets mixed up with the absolute position. Move the whole sentence by 1000 positions and see whether the context changes:
 
 
 # %%
 def contexts(start, turn_v):
-    """The context of every head with the sentence at positions start … start + 5. [4, 7, 6, 128]"""
+    """The context of head 0 with the sentence at positions start … start + 5. [6, 128]"""
     at = rope.angles(range(start, start + 6), shape.d_head, shape.rope_theta)
-    grouped = qwen.group_heads(rope.rotate(q, at), shape.n_kv_heads)  # [4, 7, 6, 128]
-    shared_k = rope.rotate(k, at)[:, None]  # [4, 1, 6, 128]
-    shared_v = (rope.rotate(v, at) if turn_v else v)[:, None]
-    return attention(grouped, shared_k, shared_v, causal_mask(6)).context
+    v_0 = rope.rotate(v[0], at) if turn_v else v[0]
+    return attention(rope.rotate(q[0], at), rope.rotate(k[0], at), v_0, causal_mask(6)).context
 
 
 for turn_v in (False, True):
@@ -322,12 +330,12 @@ for turn_v in (False, True):
 # %% [markdown] lang="zh"
 # ### 怎么配对，跟参数走
 #
-# 另有一种配法：相邻的两个数一对，$(0,1)$、$(2,3)$……原论文和 LLaMA 最初的代码是这样。两种转法都只看距离，但是**同一份参数只认一种**。换一种，分数就不一样：
+# 上面的配法，一半配另一半，英文叫 half-split。另有一种叫 interleaved：相邻的两个数一对，$(0,1)$、$(2,3)$……原论文和 LLaMA 最初的代码是这样。两种转法都只看距离，但是**同一份参数只认一种**。换一种，分数就不一样：
 
-# %% [markdown] lang="en" of="424b7673"
+# %% [markdown] lang="en" of="b86fffd5"
 # ### The pairing belongs to the parameters
 #
-# There is another pairing: neighbours, $(0,1)$, $(2,3)$ and so on. The paper and LLaMA's first code do that. With both, the score depends on the distance only, but **a set of parameters goes with one of them**. With the other one the scores differ:
+# Our pairing, one half with the other, is called half-split. There is another, interleaved: neighbours, $(0,1)$, $(2,3)$ and so on. The paper and LLaMA's first code do that. With both, the score depends on the distance only, but **a set of parameters goes with one of them**. With the other one the scores differ:
 
 # %%
 right, wrong = score_at(4, 1), score_at(4, 1, pairing="interleaved")
@@ -338,7 +346,7 @@ assert np.isclose(wrong, score_at(1004, 1001, "interleaved"), rtol=0, atol=1e-3)
 # The way from one to the other: columns 0, 2, 4 … first, then 1, 3, 5 …
 order = rope.half_from_interleaved(shape.d_head)  # [128]
 print(order[:4], "…", order[half : half + 4], "…")
-back = np.argsort(order)  # leads back
+back = np.argsort(order)  # the inverse of order
 q_neighbours, k_neighbours = q[..., back], k[..., back]  # as LLaMA's first code would store them
 same_scores = score(
     rope.rotate(q_neighbours[0], angles, "interleaved"),
@@ -347,14 +355,14 @@ same_scores = score(
 assert np.allclose(same_scores, score(q_turned[0], k_turned[0]), rtol=0, atol=1e-4)
 
 # %% [markdown] lang="zh"
-# 把 $W_Q$、$W_K$ 每个头的列按 `order` 重排，两种转法就得到同样的分数。转换模型文件的程序做的就是这件事；漏了它，形状全对，输出的文字却不知所云。
+# 要把相邻配对的参数拿来给 half-split 用，就把 $W_Q$、$W_K$ 每个头的列按 `order` 重排，$b_Q$、$b_K$ 也一样。转换模型文件的程序做的就是这件事；漏了它，形状全对，输出的文字却不知所云。
 #
 # ## 28 个查询头，4 个键值头
 #
 # 查询有 28 个头，键和值只有 4 个头。每 7 个查询头合用一个：
 
-# %% [markdown] lang="en" of="3b46bd99"
-# Reorder the columns of $W_Q$ and $W_K$ by `order`, head by head, and the two ways of turning give the same scores. Programs that convert model files do this. Where it is left out, every shape is right and the text that comes out makes no sense.
+# %% [markdown] lang="en" of="264bac88"
+# To use parameters made for neighbours with half-split, reorder the columns of $W_Q$ and $W_K$ by `order`, head by head, and the entries of $b_Q$ and $b_K$ likewise. Programs that convert model files do this. Where it is left out, every shape is right and the text that comes out makes no sense.
 #
 # ## 28 query heads, 4 K/V heads
 #
@@ -368,12 +376,12 @@ for h_kv in range(shape.n_kv_heads):
 figures_real.shared_heads(shape.n_heads, shape.n_kv_heads, lang)
 
 # %% [markdown] lang="zh"
-# 查询头 $h$ 用键值头 $h \div 7$，取整数部分。这叫分组查询注意力，GQA。
+# 第 $i$ 个查询头用第 `i // 7` 个键值头（`//` 是除了取整）。这叫分组查询注意力，GQA。
 #
 # 程序里常见的写法是先把键和值复制成 28 份。复制的次序有两种，只有一种对。四个查询头、两个键值头的小例子：
 
-# %% [markdown] lang="en" of="9ccf6820"
-# Query head $h$ uses K/V head $h \div 7$, the whole part. This is grouped-query attention, GQA.
+# %% [markdown] lang="en" of="0c3501a2"
+# Query head $i$ uses K/V head `i // 7`. This is grouped-query attention, GQA.
 #
 # Code often copies the keys and values until there are 28. There are two orders to copy in, and only one is right. A toy with four query heads and two K/V heads:
 
@@ -402,14 +410,18 @@ one = k2[:1]  # with a single K/V head nothing can go wrong, and nothing shows
 assert np.array_equal(np.repeat(one, 2, axis=0), np.tile(one, (2, 1, 1)))
 
 # %% [markdown] lang="zh"
-# 头 0 和头 3 碰巧一样，头 1 和头 2 拿错了键值。形状全对，什么也不报。只有一个键值头的时候，两种写法没有区别；所以拿 2 对 1 的例子测试，查不出这个错。
+# 头 0 和头 3 碰巧一样，头 1 和头 2 拿错了键值。形状全对，什么也不报。只有一个键值头的时候，两种写法没有区别。拿两个查询头、一个键值头的例子去测，查不出这个错。
 #
-# 其实不用复制。把 28 个头折成 4 组，每组 7 个；键和值在“组内”这个轴上只占 1，NumPy 会自己对上（这叫广播）：
+# 还有一个名字上的陷阱：PyTorch 的 `Tensor.repeat` 是 NumPy 的 `tile`；PyTorch 的 `repeat_interleave` 才是 NumPy 的 `repeat`。
+#
+# 可以不复制。把 28 个查询头排成 4 组，每组 7 个，形状是 [4, 7, 6, 128]。键和值排成 [4, 1, 6, 128]。第二个轴一边是 7，一边是 1。长度是 1 的那一边，NumPy 拿同一份去配 7 个，不复制。这叫广播：
 
-# %% [markdown] lang="en" of="7473a2ad"
+# %% [markdown] lang="en" of="32d913e8"
 # Heads 0 and 3 happen to agree; heads 1 and 2 have the wrong keys and values. All the shapes are right and nothing complains. With a single K/V head there is no difference between the two, so a test with 2 query heads on 1 cannot find this mistake.
 #
-# There is no need to copy at all. Fold the 28 heads into 4 groups of 7. Keys and values have size 1 along the axis within a group, and NumPy matches them up by itself, which is called broadcasting:
+# The names are a trap too: PyTorch's `Tensor.repeat` is NumPy's `tile`, and PyTorch's `repeat_interleave` is NumPy's `repeat`.
+#
+# There is no need to copy. Arrange the 28 query heads in 4 groups of 7: [4, 7, 6, 128]. Arrange keys and values as [4, 1, 6, 128]. Along the second axis one side has 7 and the other has 1. Where one side has length 1, NumPy uses that one for all 7, without a copy. This is called broadcasting:
 
 # %%
 q_grouped = qwen.group_heads(q_turned, shape.n_kv_heads)  # [28, 6, 128] -> [4, 7, 6, 128]
@@ -430,12 +442,12 @@ print(f"copied K: {copied.nbytes} bytes; shared K: {k_shared.nbytes} bytes")
 # %% [markdown] lang="zh"
 # ## 缩放、遮罩、softmax、加权取值
 #
-# 这四步和 01 到 03 一个字也不差，只是前面多了头这个轴。除数是 $\sqrt{128}$，不是 $\sqrt{3584}$。生成文字的模型不许看后面的词，所以加遮罩：
+# 这四步的算法和 01 到 03 一样，只是前面多了头这个轴。除数是 $\sqrt{128}$，不是 $\sqrt{3584}$。生成文字的模型不许看后面的词，所以加遮罩：
 
-# %% [markdown] lang="en" of="39154b26"
+# %% [markdown] lang="en" of="d0b8a2cf"
 # ## Scale, mask, softmax, weigh
 #
-# These four steps are those of 01 to 03 to the letter, with one more axis in front for the heads. The divisor is $\sqrt{128}$, not $\sqrt{3584}$. A model that writes text may not look at later tokens, so there is a mask:
+# These four steps are those of 01 to 03, with one more axis in front for the heads. The divisor is $\sqrt{128}$, not $\sqrt{3584}$. A model that writes text may not look at later tokens, so there is a mask:
 
 # %%
 scaled = scale(scores, shape.d_head)  # [28, 6, 6]
@@ -447,14 +459,17 @@ context = weigh(
 context = context.reshape(shape.n_heads, 6, shape.d_head)  # [28, 6, 128]
 
 assert np.allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
+assert q.var() > 1.2 and k.var() > 1.2  # the biases add to the variance
 assert np.all(weights[:, 今天, 0] == 1)  # the first token sees only itself, in every head
 by_hand = sum(float(weights[20, 怎么样, j]) * float(v[20 // group, j, 0]) for j in range(6))
 assert np.isclose(by_hand, context[20, 怎么样, 0], rtol=0, atol=1e-5)
-print(f"scaled scores: spread {scaled.std():.2f}; unscaled: {scores.std():.2f}")
+print(f"standard deviation of the scores: {scores.std():.2f}, scaled: {scaled.std():.2f}")
 figures_real.heads_grid(weights, shape.n_kv_heads, lang)
 
 # %% [markdown] lang="zh"
-# 每个头一张表，一共 28 张，每张 [6, 6]。右上角都是空的：那是后面的词。同一行的七个头用的是同一份键，看的词却不同，因为查询不同。
+# 缩放以前，分数的标准差是 {{ scores.std():.2f}}。[01](01_scores_and_scaling.ipynb) 说过，数的方差是 1 的时候，应当在 $\sqrt{128}$，也就是 {{ np.sqrt(128):.1f}} 左右。这里大一些，因为加了偏置，$q$ 和 $k$ 里的数方差不止 1。
+#
+# 每个头一张表，一共 28 张，每张 [6, 6]。右上角灰的是后面的词。同一排的七个头用的是同一份键，看的词却不同，因为查询不同。
 #
 # 每张表的第一行都只有一格：「今天」前面没有词，权重 1 全给自己。
 #
@@ -462,8 +477,10 @@ figures_real.heads_grid(weights, shape.n_kv_heads, lang)
 #
 # 28 份上下文向量并排，又是 3584 个数一行。$W_O$ 是 [3584, 3584]：
 
-# %% [markdown] lang="en" of="4b76ee2d"
-# Each head has a table, 28 in all, each [6, 6]. The upper right corner is empty in all of them: those are later tokens. The seven heads of a line use the same keys, and yet they look at different tokens, because their queries differ.
+# %% [markdown] lang="en" of="63dfa7b2"
+# Before the scaling the standard deviation of the scores is {{ scores.std():.2f}}. [01](01_scores_and_scaling.ipynb) expects about $\sqrt{128}$, which is {{ np.sqrt(128):.1f}}, for numbers of variance 1. It is larger here: the biases are added, and the numbers in $q$ and $k$ have a variance above 1.
+#
+# Each head has a table, 28 in all, each [6, 6]. The grey corner are later tokens. The seven heads in one row use the same keys, and yet they look at different tokens, because their queries differ.
 #
 # The first row of every table has a single cell: before 今天 there is no token, and the whole weight of 1 goes to itself.
 #
@@ -492,55 +509,78 @@ for name, array in {
 # %% [markdown] lang="zh"
 # 两点要留心：
 #
-# * 加回去的是**没有归一化的** $X$，不是 $h$。归一化只是分出去的一条路，残差流本身不动。
+# * 输出加到**没有归一化的** $X$ 上，不是加到 $h$ 上。归一化在岔路上做，残差流里的 $X$ 不归一化。
 # * $W_Q$ 和 $W_O$ 都是方的，[3584, 3584]。转置了，形状查不出来。
 #
 # 一层注意力就到这里。`ffn_input` 是 FFN 收到的东西，[6, 3584]，每个词一行，上面没有头的痕迹。
 #
-# 库里的 `qwen.layer` 把这些步骤连成一个函数：
+# 库里的 `qwen.layer` 一次做完这些步骤。从它的每一步里，把形状再列一遍：
 
-# %% [markdown] lang="en" of="b02d4f5a"
+# %% [markdown] lang="en" of="21acee20"
 # Two things to mind:
 #
-# * What is added to is the $X$ **before the norm**, not $h$. The norm sits on a branch; the residual stream itself is left alone.
+# * The output is added to $X$ **before the norm**, not to $h$. The norm sits on a branch; the residual stream itself is left alone.
 # * $W_Q$ and $W_O$ are both square, [3584, 3584]. Transpose one, and no shape will tell.
 #
 # One layer of attention ends here. `ffn_input` is what the FFN receives, [6, 3584], one row a token and no trace of heads.
 #
-# In the library `qwen.layer` makes one function of these steps:
+# In the library `qwen.layer` does all these steps in one call. The shapes once more, from its stages:
 
 # %%
 step = qwen.layer(X, W, shape)
 stages = qwen.attend_stages(step.normed, W, shape)
-for ours, theirs in (
+for ours, the_library in (
     (h, step.normed),
     (weights, stages.weights),
     (context, stages.context),
     (output, step.output),
     (ffn_input, step.ffn_input),
 ):
-    assert np.allclose(ours, theirs, rtol=0, atol=1e-5)
+    assert np.allclose(ours, the_library, rtol=0, atol=1e-5)
 
-quick = qwen.layer(X, W, shape, attend=fast.attend)  # the same numbers by another road, see 10
-assert np.allclose(quick.ffn_input, ffn_input, rtol=0, atol=2e-5)
+for name, array in {"x": X, "normed": step.normed, **stages._asdict()}.items():
+    if name != "cache":
+        print(f"{name:<11} {list(array.shape)}")
+print(f"{'residual':<11} {list(step.residual.shape)}")
+print(f"{'ffn_input':<11} {list(step.ffn_input.shape)}")
 
-cache = None  # one token at a time, keys and values kept
+# %% [markdown] lang="zh"
+# 生成文字的时候，词是一个一个来的。前面各词的键和值不会再变，留着就行，这就是**缓存**（KV cache）：
+#
+# * 键放进去以前已经转好。它的位置不会变。
+# * 查询用过一次就没用了，不留。
+# * 新来的词在下一个位置，也就是缓存里词的个数。后面没有词，不用遮罩。
+#
+# 一个词一个词地走，结果和六个词一起算的一样：
+
+# %% [markdown] lang="en" of="469b00ec"
+# When text is written, tokens come one at a time. The keys and values of the tokens before will not change and can be kept. This is the **cache** (KV cache):
+#
+# * Keys go in already turned. Their position will not change.
+# * A query is used once and not kept.
+# * The new token takes the next position, the number of tokens in the cache. No token comes after it, so it needs no mask.
+#
+# Go token by token, and the result is that of all six at once:
+
+# %%
+cache = None
 for i in range(6):
     one = qwen.layer(X[i : i + 1], W, shape, cache)  # [1, 3584]
     cache = one.cache
     assert np.allclose(one.ffn_input[0], ffn_input[i], rtol=0, atol=2e-5)
-print("cache.k", cache.k.shape, "  cache.v", cache.v.shape)
+assert np.allclose(cache.k, k_turned, rtol=0, atol=1e-4)  # turned keys, 4 heads and not 28
+print("cache.k", list(cache.k.shape), "  cache.v", list(cache.v.shape))
+
+# the library's fast way to the same numbers; notebook 10 says how it works
+by_fast = qwen.layer(X, W, shape, attend=fast.attend)
+assert np.allclose(by_fast.ffn_input, ffn_input, rtol=0, atol=2e-5)
 
 # %% [markdown] lang="zh"
-# 最后几行是生成文字时的走法：一次只来一个词，前面各词的键和值留在**缓存**里，不用重算。结果和六个词一起算的一样。缓存里只有 4 个头，不是 28 个。
-#
 # ## 数一数：参数
 #
 # 一层里，注意力有四个矩阵，FFN 有三个（gate、up、down，[3584, 18944] 两个，[18944, 3584] 一个）：
 
-# %% [markdown] lang="en" of="38e37ccb"
-# The last lines go the way of writing text: one token at a time, with the keys and values of the tokens before it kept in a **cache**, so that they need not be computed again. The result is that of all six at once. The cache holds 4 heads, not 28.
-#
+# %% [markdown] lang="en" of="59ddddd8"
 # ## Counting: parameters
 #
 # In one layer attention has four matrices and the FFN three (gate, up and down: two of [3584, 18944] and one of [18944, 3584]):
@@ -562,22 +602,38 @@ parts = {"attention": ("W_Q", "W_K, W_V", "W_O"), "FFN": ("gate", "up", "down")}
 figures_real.parameter_bars(bars, parts, lang)
 
 # %% [markdown] lang="zh"
-# 文章说 FFN 的参数是注意力的 2 到 3 倍。那是键值头和查询头一样多的时候：GPT-2 正好是 2 倍。键值头少了，$W_K$、$W_V$ 就小，倍数就大。Qwen2.5-7B 是 {{ ffn / n_parameters:.1f }} 倍。
+# 文章说 FFN 的参数是注意力的 2 到 3 倍。GPT-2 正好是 2 倍，Qwen2.5-7B 是 {{ ffn / n_parameters:.1f }} 倍。差在两处。一处是 FFN 自己：GPT-2 有两个矩阵，宽度是 `d_model` 的 4 倍；Qwen2.5-7B 有三个，宽度是 {{ model.d_ffn / model.d_model:.1f}} 倍。另一处是键值头少，$W_K$、$W_V$ 就小。下面也算一算，假如 Qwen2.5-7B 有 28 个键值头会怎样：
 
-# %% [markdown] lang="en" of="eff95c2d"
-# The article says that the FFN has 2 to 3 times the parameters of attention. That holds where there are as many K/V heads as query heads: in GPT-2 it is 2 times. With fewer K/V heads $W_K$ and $W_V$ are small, and the ratio is larger. In Qwen2.5-7B it is {{ ffn / n_parameters:.1f }}.
+# %% [markdown] lang="en" of="7d58e8e4"
+# The article says that the FFN has 2 to 3 times the parameters of attention. In GPT-2 it is 2 times, in Qwen2.5-7B it is {{ ffn / n_parameters:.1f }}. Two things make the difference. One is the FFN itself: in GPT-2 it has two matrices, 4 times as wide as `d_model`; in Qwen2.5-7B it has three, {{ model.d_ffn / model.d_model:.1f}} times as wide. The other is that with few K/V heads $W_K$ and $W_V$ are small. Below we also ask what the ratio would be if Qwen2.5-7B had 28 K/V heads:
+
 
 # %%
-for name in ("GPT-2 (124M)", "Qwen2.5-7B", "LLaMA-3-8B", "GLM-4-9B (chat)"):
+def ffn_over_attention(m):
+    return models.ffn_parameters(m) / sum(models.attention_parameters(m).values())
+
+
+print("FFN / attention   K/V heads")
+for name in ("GPT-2 (124M)", "Qwen2.5-7B", "LLaMA-3-8B", "GLM-4-9B (chat)", "Gemma-7B"):
     m = models.read(name)
-    ratio = models.ffn_parameters(m) / sum(models.attention_parameters(m).values())
-    print(f"{ratio:>5.2f}   {name}")
+    print(f"{ffn_over_attention(m):>15.2f}   {m.n_kv_heads:>2} of {m.n_heads}   {name}")
+all_heads = ffn_over_attention(model._replace(n_kv_heads=model.n_heads))
+print(f"{all_heads:>15.2f}   28 of 28   Qwen2.5-7B if it had them")
+assert 3.9 < all_heads < 4 < ffn_over_attention(model)
 
 # %% [markdown] lang="zh"
-# 整个模型：28 层，加上词向量表和输出矩阵（各 [152064, 3584]），再加最后一个归一化。和一个真实文件的目录对一对，里面列着全部张量的形状：
+# FFN 的改变，使 2 变成 {{ all_heads:.2f}}；键值头从 28 个减到 4 个，又使它变成 {{ ffn_over_attention(model):.2f}}。
+#
+# 整个模型：28 层，再加三样。嵌入，号码变向量的那张表，[152064, 3584]。最后猜下一个词的矩阵，也是 [152064, 3584]；它不是 $W_O$。最后一次归一化的增益，3584 个。
+#
+# 和一个真实文件对一对。它是 DeepSeek-R1-Distill-Qwen-7B，各层的尺寸和 Qwen2.5-7B 一样，文件开头的目录列着每个数组的形状：
 
-# %% [markdown] lang="en" of="2eb0b3d9"
-# The whole model: 28 layers, the table of embeddings and the output matrix ([152064, 3584] each), and a last norm. Compare with the table of contents of a real file, which lists the shape of every tensor:
+# %% [markdown] lang="en" of="5c31538f"
+# The change of the FFN turns 2 into {{ all_heads:.2f}}; going from 28 K/V heads to 4 turns that into {{ ffn_over_attention(model):.2f}}.
+#
+# The whole model: 28 layers, and three things more. The embedding, the table that turns ids into vectors, [152064, 3584]. The matrix that guesses the next token at the end, [152064, 3584] as well; it is not $W_O$. The gain of a last norm, 3584.
+#
+# Compare with a real file, DeepSeek-R1-Distill-Qwen-7B, whose layers have the sizes of Qwen2.5-7B. Its table of contents lists the shape of every array:
 
 # %%
 per_layer = n_parameters + ffn + 2 * model.d_model  # with two norms
@@ -590,27 +646,35 @@ assert whole == in_file
 print(f"attention is {model.n_layers * n_parameters / whole:.1%} of all parameters")
 
 # %% [markdown] lang="zh"
-# 一个也不差。{{ whole }}，大约 76 亿，所以名字里写 7B（B 是十亿）。28 层的注意力加在一起，只占 {{ model.n_layers * n_parameters / whole:.1%}}。
+# 一个也不差。{{ whole }}，大约 76 亿，名字里写作 7B（B 是十亿）。28 层的注意力加在一起，只占 {{ model.n_layers * n_parameters / whole:.1%}}。
 #
 # ## 数一数：运算
 #
-# 一个乘法加一个加法，算两次运算。[6, 3584] 乘 [3584, 3584]，是 $2 \times 6 \times 3584 \times 3584$ 次。遮住的分数不算：
+# 一个乘法加一个加法，算两次运算。[6, 3584] 乘 [3584, 3584]，是 $2 \times 6 \times 3584 \times 3584$ 次。遮住的分数不算在内：上面的代码是算了再遮，好的程序根本不算。
 
-# %% [markdown] lang="en" of="a0108c30"
-# Not one is missing. {{ whole }} is about 7 billion and a half, hence the 7B in the name. Attention, all 28 layers of it, is {{ model.n_layers * n_parameters / whole:.1%}}.
+# %% [markdown] lang="en" of="1f448929"
+# Not one is missing. {{ whole }} is about 7600 million, hence the 7B in the name. Attention, all 28 layers of it, is {{ model.n_layers * n_parameters / whole:.1%}}.
 #
 # ## Counting: operations
 #
-# One multiplication and one addition are two operations. [6, 3584] times [3584, 3584] takes $2 \times 6 \times 3584 \times 3584$. Masked scores are not counted:
+# One multiplication and one addition are two operations. [6, 3584] times [3584, 3584] takes $2 \times 6 \times 3584 \times 3584$. Masked scores are not counted: our code above computes and then masks them, and a good program does not compute them at all.
 
 # %%
+flops = models.attention_flops(model, 6)
+ffn_flops = 2 * 6 * ffn  # each parameter is used once for each token
+for name, n in {**flops, "FFN": ffn_flops}.items():
+    print(f"{name:<5}{n / 1e6:>9.2f} million   6 tokens, one layer")
+
+per_token_all = model.n_layers * (sum(flops.values()) + ffn_flops) / 6
+per_token_all += 2 * model.vocab * model.d_model  # and the output matrix, once
+print(f"the whole model: {per_token_all / 1e9:.1f} thousand million a token")
+
+print("\nattention alone, shares")
 for n_tokens in (6, 1000, 32000):
     flops = models.attention_flops(model, n_tokens)
     everything = sum(flops.values())
-    print(
-        f"{n_tokens:>6} tokens   "
-        + "   ".join(f"{s} {n / everything:.1%}" for s, n in flops.items())
-    )
+    shares = "   ".join(f"{s} {n / everything:.2%}" for s, n in flops.items())
+    print(f"{n_tokens:>6} tokens   {shares}")
 assert models.attention_flops(model, 6)["Q"] == 2 * 6 * 3584 * 3584
 
 
@@ -623,18 +687,18 @@ def share_of_pairs(n_tokens):
 assert share_of_pairs(6) < 0.01 and share_of_pairs(32000) > 0.5
 
 # %% [markdown] lang="zh"
-# 六个词的时候，打分和取值合起来只占 {{ share_of_pairs(6):.2%}}，几乎全部力气花在投影上。32000 个词的时候反过来，占 {{ share_of_pairs(32000):.0%}}。[10](10_cost.ipynb) 专讲这件事。
+# 只看注意力、只数矩阵乘法：六个词的时候，打分和取值合起来占 {{ share_of_pairs(6):.2%}}，其余都是投影。32000 个词的时候反过来，占 {{ share_of_pairs(32000):.0%}}。[10](10_cost.ipynb) 专讲这件事。
 #
 # ## 数一数：缓存
 #
-# 每个词、每一层，缓存里放 4 个头的键和 4 个头的值，每个 128 个数，每个数 2 字节：
+# 每个词、每一层，缓存里放 4 个头的键和 4 个头的值，每个 128 个数，每个数 2 字节（常见的是 bfloat16；这里的 float32 要多一倍）：
 
-# %% [markdown] lang="en" of="1afddde4"
-# With six tokens, scores and A·V together are {{ share_of_pairs(6):.2%}}, and nearly all the work goes into the projections. With 32000 tokens it is the other way round: they are {{ share_of_pairs(32000):.0%}}. Notebook [10](10_cost.ipynb) is about that.
+# %% [markdown] lang="en" of="d6a85f57"
+# In attention alone, counting matrix products only: with six tokens, scores and A·V together are {{ share_of_pairs(6):.2%}}, and the rest is projections. With 32000 tokens it is the other way round: they are {{ share_of_pairs(32000):.0%}}. Notebook [10](10_cost.ipynb) is about that.
 #
 # ## Counting: the cache
 #
-# For each token and each layer the cache holds the keys of 4 heads and the values of 4 heads, 128 numbers each, 2 bytes a number:
+# For each token and each layer the cache holds the keys of 4 heads and the values of 4 heads, 128 numbers each, 2 bytes a number (usually bfloat16; our float32 would take twice that):
 
 # %%
 per_token = 2 * shape.n_kv_heads * shape.d_head * model.n_layers * 2  # K and V, all layers, 2 bytes
@@ -644,29 +708,28 @@ print(f"{per_token} bytes a token; with 28 K/V heads {full}: {full // per_token}
 print(f"32768 tokens: {models.cache_bytes(model, 32768) / 1e9:.2f} GB")
 
 # %% [markdown] lang="zh"
-# 省下的是缓存，7 倍；还有 $W_K$、$W_V$ 的参数和运算。**没有**省的是打分和取值：28 个查询头，每个还是要算自己的那张表。
+# 缓存是原来的七分之一。$W_K$、$W_V$ 的参数和运算也是七分之一。**没有**省的是打分和取值的运算：28 个查询头，每个还是要算自己的那张表。
 #
 # ## 别的模型
 #
-# 文章的表 7-1 和图 7-10 列了九个模型的头数。按各家的配置文件重算一遍，补上键值头：
+# 文章的表 7-1 和图 7-10 列了九个模型的头数。按公开的配置和代码重列一遍（GPT-3 没有公开，取自转述），补上键值头和值的宽度：
 
-# %% [markdown] lang="en" of="25846bf3"
-# What is saved is the cache, 7 times, and the parameters and operations of $W_K$ and $W_V$. What is **not** saved are the scores and A·V: each of the 28 query heads still has its own table to compute.
+# %% [markdown] lang="en" of="1aebf265"
+# The cache is 7 times smaller. $W_K$ and $W_V$ have 7 times fewer parameters and operations. What is **not** saved are the operations of scores and A·V: each of the 28 query heads still has its own table to compute.
 #
 # ## Other models
 #
-# Table 7-1 and figure 7-10 of the article list the heads of nine models. Here they are again from the models' own configuration files, with the K/V heads added:
+# Table 7-1 and figure 7-10 of the article list the heads of nine models. Here they are again from published configurations and code (for GPT-3, which is not public, from secondary sources), with the K/V heads and the width of a value added:
 
 # %%
 table = [m for m in data.read_json("models.json")["models"] if m["in_table_7_1"]]
-print("heads   d_model   d_head   (article)   K/V heads   W_O")
+print("heads  d_model  d_head  d_head(article)  d_value   K/V heads   W_O")
 for r in table:
     m, said = models.read(r["model"]), r["article_row"]
     k_v = "compressed" if m.compressed else str(m.n_kv_heads)
     w_o = f"{models.output_width(m)} → {m.d_model}"
-    print(
-        f"{m.n_heads:>5} {m.d_model:>9} {m.d_head:>8} {said['head_dim']:>11} {k_v:>11}   {w_o:<14} {m.name}"
-    )
+    sizes = f"{m.n_heads:>5} {m.d_model:>8} {m.d_head:>7} {said['head_dim']:>16} {m.d_value:>8}"
+    print(f"{sizes} {k_v:>11}   {w_o:<14} {m.name}")
     assert (m.n_heads, m.d_model) == (said["n_heads"], said["d_model"])
     assert (m.d_head == said["head_dim"]) == (m.name != "DeepSeek-V3")
 
@@ -677,37 +740,38 @@ figures_real.heads_of_models(
 )
 
 # %% [markdown] lang="zh"
-# 八行都对，有一行要改。DeepSeek-V3 的每头维度，文章写 56，那只是 7168 ÷ 128 的商，模型里没有哪个矩阵是这个宽度。真实的头是：查询和键 192 维，值 128 维，$W_O$ 是 [16384, 7168]。它的键和值由一个压缩过的向量还原出来，缓存里每个词每层只放 576 个数，所以图里没有黄条。
+# 八行都对，有一行要改。DeepSeek-V3 的每头维度，文章写 56，那只是 7168 ÷ 128 的商，没有哪个头是这个宽度。真实的头是：查询和键 192 维，值 128 维，$W_O$ 是 [16384, 7168]。它的缓存里，每个词每层放 576 个数：一个 512 维的压缩向量，键和值由它还原；还有 64 个数，是所有头合用的、转好的一段键。所以图里没有黄条。
 #
 # 文章还说，70 亿到 90 亿参数的模型清一色是 28 到 32 个头、每头约 128 维。图里最下面两个是反例：Gemma 的 7B 和 9B 都是 16 个头，每头 256 维。
 #
 # ### W_O 不一定是方的
 #
-# $W_O$ 的进口是**查询头数 × 值的宽度**，出口是 `d_model`。两者相等时才是方的。[04](04_heads_and_output_projection.ipynb) 里说过，这里看看有多少：
+# $W_O$ 的进口是**查询头数 × 值的宽度**，出口是 `d_model`。两者相等时才是方的，[04](04_heads_and_output_projection.ipynb) 里说过。我们的表里有 19 个模型，是为了两种都有才选的，所以看不出哪种更常见：
 
-# %% [markdown] lang="en" of="bc1c67b3"
-# Eight rows are right and one needs a correction. For DeepSeek-V3 the article gives 56 dimensions a head. That is only 7168 ÷ 128; no matrix in the model has that width. The real heads have 192 dimensions for queries and keys and 128 for values, and $W_O$ is [16384, 7168]. Its keys and values are restored from a compressed vector, of which the cache holds 576 numbers for each token and layer. That is why it has no yellow bar.
+# %% [markdown] lang="en" of="28fd48cb"
+# Eight rows are right and one needs a correction. For DeepSeek-V3 the article gives 56 dimensions a head. That is only 7168 ÷ 128; no head has that width. The real heads have 192 dimensions for queries and keys and 128 for values, and $W_O$ is [16384, 7168]. Its cache holds 576 numbers for each token and layer: a compressed vector of 512, from which keys and values are restored, and 64 numbers of a turned key that all heads share. That is why it has no yellow bar.
 #
 # The article also says that models of 7 to 9 billion parameters all have 28 to 32 heads of about 128 dimensions. The two at the bottom do not: Gemma 7B and Gemma 2 9B have 16 heads of 256.
 #
 # ### W_O need not be square
 #
-# What enters $W_O$ is **query heads × width of a value**, and what leaves it is `d_model`. It is square only if the two are equal. [04](04_heads_and_output_projection.ipynb) said so; here is how often:
+# What enters $W_O$ is **query heads × width of a value**, and what leaves it is `d_model`. It is square only if the two are equal, as [04](04_heads_and_output_projection.ipynb) said. Our table has 19 models. They were chosen to show both kinds, so it does not tell which is more common:
 
 # %%
 every = [models.read(name) for name in models.names()]
 not_square = [m for m in every if models.output_width(m) != m.d_model]
+narrower = [m for m in every if models.output_width(m) < m.d_model]  # less in than out
 print(f"{len(not_square)} of {len(every)} are not square")
 assert all(data.model(m.name)["wo_square"] == (m not in not_square) for m in every)
 chosen = ["GPT-2 (124M)", "LLaMA-3-8B", "Qwen2.5-7B"] + [m.name for m in not_square]
 figures_real.output_projections(list(map(models.read, chosen)), lang)
 
 # %% [markdown] lang="zh"
-# Gemma-2-9B 的 `d_model` 也是 3584，和 Qwen2.5-7B 一样宽，可是 16 × 256 = 4096，所以它的 $W_O$ 是 [4096, 3584]。Gemma-2-27B 和 Gemma-3-27B 反过来，进口比出口窄。
+# Gemma-2-9B 的 `d_model` 也是 3584，和 Qwen2.5-7B 一样宽，可是 16 × 256 = 4096，所以它的 $W_O$ 是 [4096, 3584]。有 {{ len(narrower) }} 个模型反过来，进口比出口窄。
 #
 # ## 三个问题
 #
-# **1.** 查询头 20 用哪个键值头？如果代码里写的是 `h % 4`，它会拿到哪个？
+# **1.** 查询头 20 用哪个键值头？如果代码里写的是 `head % 4`，它会拿到哪个？
 #
 # <details><summary>答案</summary>
 #
@@ -715,11 +779,11 @@ figures_real.output_projections(list(map(models.read, chosen)), lang)
 #
 # </details>
 #
-# **2.** 把 RoPE 也用在 $V$ 上，权重会变吗？输出呢？
+# **2.** 6 个词和 32000 个词，注意力里哪一步的运算最多？为什么换了？
 #
 # <details><summary>答案</summary>
 #
-# 权重不变，分数里只有 $Q$ 和 $K$。输出会变，而且从此和句子的绝对位置有关：上面把整句挪 1000 个位置，上下文向量就动了。
+# 6 个词：$Q$ 的投影和 $W_O$，各 3584 × 3584，并列第一。32000 个词：打分和取值，合起来占 {{ share_of_pairs(32000):.0%}}。投影和词数成正比，词对的个数和词数的平方成正比。
 #
 # </details>
 #
@@ -727,18 +791,18 @@ figures_real.output_projections(list(map(models.read, chosen)), lang)
 #
 # <details><summary>答案</summary>
 #
-# $W_O$ 不变，它只看查询头。缓存变成 {{ full // per_token }} 倍，每个词 {{ full }} 字节。
+# $W_O$ 不变，它只看查询头。缓存变成 {{ full // per_token }} 倍，每个词 {{ full }} 字节。$W_K$、$W_V$ 也各变成 {{ full // per_token }} 倍。
 #
 # </details>
 #
 # 一层注意力有多贵，词多了会怎样，见 [10 开销](10_cost.ipynb)。回到 [00 地图](00_map.ipynb)。
 
-# %% [markdown] lang="en" of="094b115e"
-# Gemma-2-9B has a `d_model` of 3584, as wide as Qwen2.5-7B, but 16 × 256 = 4096, and so its $W_O$ is [4096, 3584]. With Gemma-2-27B and Gemma-3-27B it is the other way round: less comes in than goes out.
+# %% [markdown] lang="en" of="fac5720b"
+# Gemma-2-9B has a `d_model` of 3584, as wide as Qwen2.5-7B, but 16 × 256 = 4096, and so its $W_O$ is [4096, 3584]. In {{ len(narrower) }} of these models it is the other way round: less comes in than goes out.
 #
 # ## Three questions
 #
-# **1.** Which K/V head does query head 20 use? If the code says `h % 4`, which one does it get?
+# **1.** Which K/V head does query head 20 use? If the code says `head % 4`, which one does it get?
 #
 # <details><summary>Answer</summary>
 #
@@ -746,11 +810,11 @@ figures_real.output_projections(list(map(models.read, chosen)), lang)
 #
 # </details>
 #
-# **2.** Apply RoPE to $V$ as well. Do the weights change? Does the output?
+# **2.** With 6 tokens and with 32000, which step of attention takes most operations? Why does it change?
 #
 # <details><summary>Answer</summary>
 #
-# The weights stay; only $Q$ and $K$ are in the scores. The output changes, and from then on it depends on where the sentence stands: above, the contexts moved when the whole sentence moved by 1000 positions.
+# With 6: the projection of $Q$ and $W_O$, 3584 × 3584 each, share the first place. With 32000: scores and A·V, together {{ share_of_pairs(32000):.0%}}. The projections grow with the number of tokens, the pairs of tokens with its square.
 #
 # </details>
 #
@@ -758,7 +822,7 @@ figures_real.output_projections(list(map(models.read, chosen)), lang)
 #
 # <details><summary>Answer</summary>
 #
-# $W_O$ stays as it is; it depends on the query heads only. The cache becomes {{ full // per_token }} times as large, {{ full }} bytes a token.
+# $W_O$ stays as it is; it depends on the query heads only. The cache becomes {{ full // per_token }} times as large, {{ full }} bytes a token. $W_K$ and $W_V$ grow {{ full // per_token }} times too.
 #
 # </details>
 #
