@@ -53,8 +53,9 @@ def as_array(name: str, value: ArrayLike, *, ndim: int = 2, infinite: bool = Fal
             f"{name} 是空的，形状是 {shape_text(array.shape)}。",
             f"{name} is empty: its shape is {shape_text(array.shape)}.",
         )
-    if np.isfinite(array).all():  # the usual case, in one pass
-        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):  # the usual case, without a second array
+            return array
     bad = np.isnan(array) | (np.isposinf(array) if infinite else np.isinf(array))
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])

@@ -4,20 +4,26 @@ What is different from the readable path, and why:
 1. Scores are computed in tiles, a block of queries against a block of keys. A tile fits into the
    processor's cache, keys after the last query of a block are never touched, and the S × S matrix
    never exists. Each row keeps a running maximum and a running sum (the online softmax, Milakov and
-   Gimelshein 2018), so the result is the exact softmax, not an approximation.
+   Gimelshein 2018), so the result is the exact softmax, not an approximation. Any number near the
+   maximum serves as well as the maximum: sums are rescaled only when it has risen by SLACK.
 2. The query heads of a K/V head are rows of one tile: K and V are read once for all of them.
 3. 1/√d_head goes into Q's rotation; the division by the row's sum comes after A·V.
 4. Row sums are products with a column of ones, which BLAS does faster than a sum.
-5. With few tokens, (Wᵀ xᵀ)ᵀ reads the weights faster than x W; the result is the same.
-6. Tiles go to as many threads as BLAS would have used, each with BLAS on one thread.
+5. With many tokens the work is shared out over as many threads as BLAS would have used, each with
+   BLAS on one thread: so exponentials are shared out too, not the products alone. BLAS's own threads
+   would spin for a while after each product and take the processor away from them.
+6. With few tokens, (Wᵀ xᵀ)ᵀ reads the weights faster than x W; the result is the same.
 """
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache as once
-from typing import Any
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,8 +36,10 @@ from byhand.qwen import Attended, Cache, LayerShape, LayerWeights, check, extend
 
 TILE_ROWS = 448  # query rows of a tile, over the heads that share its K/V head
 TILE_SIZE = 448 * 512  # numbers of a tile: 0.9 MB in float32
+SLACK = 8.0  # how far scores may rise above the maximum before sums are rescaled: e⁸ is harmless
 FEW = 32  # up to so many tokens the transposed product is faster
-WORTH_THREADS = 2**21  # scores, over all heads; below it starting threads costs more than it saves
+WORTH_THREADS = 128  # tokens, over the batch; with fewer, starting threads costs more than it saves
+PARTS = 2  # parts of a projection for each thread, so that a slow one holds up less
 
 
 @once
@@ -42,6 +50,34 @@ def _blas() -> ThreadpoolController:
 def _workers() -> int:
     threads = [lib["num_threads"] for lib in _blas().select(user_api="blas").info()]
     return max(threads, default=os.cpu_count() or 1)
+
+
+class _Team(NamedTuple):
+    """Threads that share out jobs; BLAS runs on one thread in each."""
+
+    workers: int
+    pool: ThreadPoolExecutor | None  # None: one job after another, and BLAS on its own threads
+
+    def do(self, jobs: Iterable[Callable[[], None]]) -> None:
+        """Run every job, and wait for all of them."""
+        for _ in map(_quietly, jobs) if self.pool is None else self.pool.map(_quietly, jobs):
+            pass
+
+
+def _quietly(job: Callable[[], None]) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
+        job()
+
+
+@contextmanager
+def _team(n_tokens: int) -> Iterator[_Team]:
+    """Threads if there are tokens enough to be worth it; afterwards BLAS is as it was."""
+    workers = _workers() if n_tokens >= WORTH_THREADS else 1
+    if workers == 1:
+        yield _Team(1, None)
+        return
+    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield _Team(workers, pool)
 
 
 def attend(
@@ -57,30 +93,35 @@ def attend(
     n_past = 0 if cache is None else cache.k.shape[-2]
     flat = h.reshape(-1, shape.d_model)  # [.., S, d_model] -> [batch·S, d_model]
 
-    with np.errstate(over="ignore", invalid="ignore"):  # `_finite` says it in words
-        q = _project(flat, weights.w_q, weights.b_q).reshape(-1, n_new, shape.n_heads, shape.d_head)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),  # `_finite` says it in words
+        _team(len(flat)) as team,
+    ):
+        pairs = [(weights.w_q, weights.b_q), (weights.w_k, weights.b_k), (weights.w_v, weights.b_v)]
+        q, k, v = _project(flat, pairs, team)  # [batch·S, n_heads·d_head]; K and V are narrower
         kv = (*lead, n_new, shape.n_kv_heads, shape.d_head)
-        k = _project(flat, weights.w_k, weights.b_k).reshape(kv).swapaxes(-2, -3)
-        v = _project(flat, weights.w_v, weights.b_v).reshape(kv).swapaxes(-2, -3)
+        k, v = k.reshape(kv).swapaxes(-2, -3), v.reshape(kv).swapaxes(-2, -3)
 
         turn = rope.angles(np.arange(n_past, n_past + n_new), shape.d_head, shape.rope_theta)
-        k = rope.rotate(_finite("h @ w_k", k, weights), turn)  # [.., n_kv_heads, S, d_head]
-        cache = extend(cache, k, v)
+        cos, sin = np.cos(turn).astype(k.dtype), np.sin(turn).astype(k.dtype)  # [S, d_head/2]
+        cache = extend(cache, _rotated(k, cos, sin, team), v)
 
         seen = (-1, shape.n_kv_heads, n_past + n_new, shape.d_head)
-        context = core(q, cache.k.reshape(seen), cache.v.reshape(seen), turn)
+        q = q.reshape(-1, n_new, shape.n_heads, shape.d_head)
+        context = _core(q, cache.k.reshape(seen), cache.v.reshape(seen), cos, sin, team)
         merged = context.reshape(-1, shape.n_heads * shape.d_head)  # [batch·S, n_heads·d_head]
-        output = _finite("output", _project(merged, weights.w_o, None), weights)
-    return Attended(output.reshape(h.shape), cache)
+        (output,) = _project(merged, [(weights.w_o, None)], team)
+    return Attended(_finite("output", output, weights).reshape(h.shape), cache)
 
 
 def _finite(name: str, array: Array, weights: LayerWeights) -> Array:
     """`array` if its numbers are finite; else the refusal names the weight that is not."""
-    if not np.isfinite(array).all():
+    if not np.isfinite(array.sum()):  # quicker than asking each; too large a sum asks each
         for field, given in zip(weights._fields, weights, strict=True):
             if given is not None:
                 as_array(f"weights.{field}", given, ndim=1)
-    return finite(name, array)
+        finite(name, array)
+    return array
 
 
 class _Buffers:
@@ -104,44 +145,36 @@ def core(q: Array, k: Array, v: Array, turn: Array) -> Array:
     rotated, turn [S, d_head/2] the angles of the queries, which are the last S of the n_k
     positions -> context [batch, S, n_heads, d_head].
     """
+    with _team(q.shape[0] * q.shape[1]) as team:
+        return _core(q, k, v, np.cos(turn).astype(q.dtype), np.sin(turn).astype(q.dtype), team)
+
+
+def _core(q: Array, k: Array, v: Array, cos: Array, sin: Array, team: _Team) -> Array:
     batch, n_q, n_heads, d_head = q.shape
     n_kv_heads, n_k = k.shape[1:3]
     group = n_heads // n_kv_heads
     rows = min(n_q, max(1, TILE_ROWS // group))  # queries of a tile
-    scale = 1 / math.sqrt(d_head)
-    cos, sin = ((f(turn) * scale).astype(q.dtype) for f in (np.cos, np.sin))  # [S, d_head/2]
+    scale = q.dtype.type(1 / math.sqrt(d_head))
+    cos, sin = cos * scale, sin * scale  # [S, d_head/2]
     context = np.empty_like(q)
 
-    def tiles(kv_head: int, buffers: _Buffers, b: int, start: int) -> None:
-        stop = min(start + rows, n_q)
-        heads = slice(kv_head * group, (kv_head + 1) * group)
-        mine = q[b, start:stop, heads].swapaxes(0, 1)  # [group, rows, d_head]
-        out = _one_block(
-            mine, k[b, kv_head], v[b, kv_head], cos[start:stop], sin[start:stop],
-            n_k - n_q + start, buffers,
-        )  # fmt: skip
-        context[b, start:stop, heads] = out.swapaxes(0, 1)
-
     # The longest blocks first, so that the threads finish together.
-    starts = range(0, n_q, rows)
-    jobs = [(g, b, s) for s in reversed(starts) for b in range(batch) for g in range(n_kv_heads)]
-    workers = _workers() if batch * n_heads * n_q * n_k > WORTH_THREADS else 1
-    if workers == 1:
+    starts = reversed(range(0, n_q, rows))
+    blocks = iter([(s, b, g) for s in starts for b in range(batch) for g in range(n_kv_heads)])
+
+    def work() -> None:
         buffers = _Buffers(q.dtype, group, rows, n_k, d_head)
-        for g, b, s in jobs:
-            tiles(g, buffers, b, s)
-        return context
+        for start, b, kv_head in blocks:  # each thread takes the next one that is left
+            stop = min(start + rows, n_q)
+            heads = slice(kv_head * group, (kv_head + 1) * group)
+            mine = q[b, start:stop, heads].swapaxes(0, 1)  # [group, rows, d_head]
+            out = _one_block(
+                mine, k[b, kv_head], v[b, kv_head], cos[start:stop], sin[start:stop],
+                n_k - n_q + start, buffers,
+            )  # fmt: skip
+            context[b, start:stop, heads] = out.swapaxes(0, 1)
 
-    waiting: Iterator[tuple[int, int, int]] = iter(jobs)
-
-    def work(_: int) -> None:
-        buffers = _Buffers(q.dtype, group, rows, n_k, d_head)
-        with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
-            for g, b, s in waiting:  # taking the next job is one step under the interpreter's lock
-                tiles(g, buffers, b, s)
-
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, range(workers)))
+    team.do([work] * team.workers)
     return context
 
 
@@ -174,23 +207,38 @@ def _one_block(
             first = max(start, position)
             mask = buffers.mask[:rows, first - position : stop - position]
             scores.reshape(group, rows, keys)[:, :, first - start :] += mask
-        top = np.maximum(best, scores.max(axis=1, keepdims=True))  # [group·rows, 1]
-        scores -= top
+        top = scores.max(axis=1, keepdims=True)  # [group·rows, 1]
+        if (top > best + SLACK).any():  # always the first time
+            top = np.maximum(best, top)
+            shrink = np.exp(best - top)  # of what was summed under the old maximum; 0 at first
+            total *= shrink
+            context *= shrink
+            best = top
+        scores -= best
         np.exp(scores, out=scores)
-        shrink = np.exp(best - top)  # what was summed under the old maximum; 0 the first time
-        total *= shrink
         total += scores @ buffers.ones[:keys]
-        context *= shrink
         context += np.matmul(scores, v[start:stop], out=part)
-        best = top
     context /= total
     return context.reshape(q.shape)
 
 
-def _rotate(q: Array, cos: Array, sin: Array, out: Array, spare: Array) -> None:
-    """rope.rotate of a block, half-split, into `out` [group, rows, d_head] without new memory."""
-    half = q.shape[-1] // 2
-    a, b = q[..., :half], q[..., half:]
+def _rotated(k: Array, cos: Array, sin: Array, team: _Team) -> Array:
+    """The keys of new tokens, rotated. k [.., n_kv_heads, S, d_head] -> the same shape, in order."""
+    out = np.empty(k.shape, k.dtype)
+    size = -(-k.shape[-2] // team.workers)
+
+    def job(start: int) -> None:
+        rows = (..., slice(start, start + size), slice(None))
+        _rotate(k[rows], cos[rows[1]], sin[rows[1]], out[rows], np.empty_like(k[rows]))
+
+    team.do([partial(job, start) for start in range(0, k.shape[-2], size)])
+    return out
+
+
+def _rotate(x: Array, cos: Array, sin: Array, out: Array, spare: Array) -> None:
+    """rope.rotate of x [.., rows, d_head], half-split, into `out`, with `spare` of the same size."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
     product = spare[..., :half]
     np.multiply(a, cos, out=out[..., :half])
     out[..., :half] -= np.multiply(b, sin, out=product)
@@ -198,9 +246,27 @@ def _rotate(q: Array, cos: Array, sin: Array, out: Array, spare: Array) -> None:
     out[..., half:] += np.multiply(a, sin, out=product)
 
 
-def _project(x: Array, w: Array, bias: Array | None) -> Array:
-    """x @ w + bias, whichever way round is faster. x [n, d_in], w [d_in, d_out] -> [n, d_out]."""
-    y = np.ascontiguousarray((w.T @ x.T).T) if 1 < len(x) <= FEW else x @ w
+def _project(x: Array, pairs: Sequence[tuple[Array, Array | None]], team: _Team) -> list[Array]:
+    """x @ w + bias for each pair (w, bias). x [n, d_in], w [d_in, d_out] -> [n, d_out] each."""
+    results: list[Array] = []
+    jobs: list[Callable[[], None]] = []
+    for w, bias in pairs:
+        y = np.empty((len(x), w.shape[1]), np.result_type(x, w))
+        n_parts = 1 if team.workers == 1 else PARTS * team.workers
+        edges = np.linspace(0, w.shape[1], n_parts + 1).astype(int)
+        jobs += [
+            partial(_project_part, x, w, bias, y, slice(*part)) for part in pairwise(edges.tolist())
+        ]
+        results.append(y)
+    team.do(jobs)
+    return results
+
+
+def _project_part(x: Array, w: Array, bias: Array | None, out: Array, part: slice) -> None:
+    """The columns `part` of x @ w + bias, whichever way round is faster."""
+    if 1 < len(x) <= FEW:
+        out[:, part] = (w[:, part].T @ x.T).T
+    else:
+        np.matmul(x, w[:, part], out=out[:, part])
     if bias is not None:
-        y += bias
-    return y
+        out[:, part] += bias[part]

@@ -678,7 +678,6 @@ class _Cursor:
 
     def name(self) -> str:
         length = self.number("Q")
-        self.need(length)
         if length >= LONG_NAME:
             self.refuse(f"名称有 {length} 字节，太长", f"a name of {length} bytes is too long")
         return self.text(length)
