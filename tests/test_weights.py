@@ -477,8 +477,9 @@ def test_long_metadata_is_kept_when_asked_for(tmp_path: Path) -> None:
 def test_a_very_long_text_is_not_kept(tmp_path: Path) -> None:
     text = "长" * (weights.LONG_TEXT // 3 + 1)
     path = tmp_path / "a.gguf"
-    path.write_bytes(gguf_bytes({"general.architecture": "qwen2", "text": text}))
-    assert open_gguf(path).metadata["text"] == NotKept("string", len(text.encode()))
+    path.write_bytes(gguf_bytes({"general.architecture": "qwen2", "text": text, "next": 7}))
+    metadata = open_gguf(path).metadata
+    assert (metadata["text"], metadata["next"]) == (NotKept("string", len(text.encode())), 7)
     assert open_gguf(path, keep=["text"]).metadata["text"] == text
 
 
@@ -815,7 +816,7 @@ def wrong_layers() -> list[Damage]:
 
 def wrong_numbers() -> list[Damage]:
     nan, inf = struct.pack("<f", math.nan), struct.pack("<e", math.inf)
-    q8_0 = struct.pack("<e", math.nan) + bytes(32)
+    q8_0 = struct.pack("<e", math.inf) + bytes(32)  # inf · 0, of which NumPy would warn
     listed = {
         "F32": (Listed("a", (3, 5), "F32", bytes(40) + nan + bytes(16)), ["3", "1", "nan"]),
         "F16": (Listed("a", (7,), "F16", bytes(12) + inf), ["0", "6", "inf"]),
@@ -932,7 +933,8 @@ def test_a_count_that_a_large_file_could_hold_is_refused_too(tmp_path: Path) -> 
     path = tmp_path / "file.gguf"
     for counts in ((0, weights.MOST_ENTRIES + 1), (weights.MOST_TENSORS + 1, 0)):
         path.write_bytes(b"GGUF\x03\0\0\0" + struct.pack("<QQ", *counts) + bytes(4_000_000))
-        named_in_both(lambda: open_gguf(path), [str(max(counts))])
+        with pytest.raises(ValueError, match=f"{max(counts)} .* are announced"):
+            open_gguf(path)
 
 
 @pytest.mark.parametrize("arch", ["qwen3", "gemma2", "gpt2", "phi3", "Qwen2", "qwen2moe", ""])
