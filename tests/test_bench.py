@@ -86,8 +86,18 @@ def test_the_target_of_the_ratio(size: int, ratio: float, met: bool) -> None:
 @pytest.mark.parametrize(("size", "rate", "met"), [(512, 0.86e11, True), (2048, 0.84e11, False)])
 def test_the_target_of_the_share(size: int, rate: float, met: bool) -> None:
     row = straight(size, start=0, rate=rate)
-    (target,) = [t for t in bench.targets([row]) if "share" in t.text]
+    (target,) = [t for t in bench.targets([row]) if "matrix product" in t.text]
     assert target.met is met
+
+
+def test_exponentials_count_in_the_last_share_only() -> None:
+    row = straight(512, start=0, rate=0.8e11)
+    assert row.share_with_exp == pytest.approx(row.share)  # with no limit on exponentials
+    n_pairs = sum(1 for i in range(512) for j in range(512) if j <= i)
+    assert bench.exponentials(512) == 28 * n_pairs
+    taken = turn(0.5)._replace(limit=1e12, exp_limit=28 * n_pairs / 0.2)  # 0.2 s for all of them
+    found = bench.row(512, [taken], NO_MEMORY)
+    assert found.share_with_exp == pytest.approx(found.share + 0.4)
 
 
 @pytest.mark.parametrize(("mib", "met"), [(99.0, True), (101.0, False)])
@@ -104,10 +114,10 @@ def test_the_report_is_a_table_with_every_target() -> None:
     assert "| 64 | 287.9 (143.9) | 9000.0 (9000.0) | 0.03 (0.03–0.03) |" in text
     assert "time = 250.0 ms + FLOP / (100.0 GFLOP/s)" in text
     assert "(`qwen.attend`) at 6 tokens: 40.0 (30.0) ms" in text
-    assert sum(line.endswith("| met |") for line in lines) == 8
-    assert sum(line.endswith("| not met |") for line in lines) == 1  # 512: 0.25 s of 0.57
+    assert sum(line.endswith("| met |") for line in lines) == 10
+    assert sum(line.endswith("| not met |") for line in lines) == 2  # 512: 0.25 s of 0.57
     tables = [line for line in lines if line.startswith("|")]
-    assert {line.count("|") for line in tables} == {4, 10}
+    assert {line.count("|") for line in tables} == {4, 11}
 
 
 def test_without_torch_a_column_stays_empty() -> None:

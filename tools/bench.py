@@ -19,6 +19,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ from threadpoolctl import threadpool_info
 
 import reference
 from byhand import fast, models, qwen, rope
+from byhand.checks import Array
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = models.read("Qwen2.5-7B")
@@ -41,6 +43,7 @@ FEW = 6  # up to so many tokens the layer is bound by reading its weights, above
 FIT_FROM = 64  # tokens; what the straight line is laid through
 GEMM_ROWS = 2048  # [2048, 3584] x [3584, 3584]
 READ_BYTES = 400e6
+EXP_REPEATS = 20  # of a tile of scores, in each thread
 PAUSE = 0.1  # seconds before each turn: threads of the side before may still spin, awaiting work
 MIB = 2**20
 
@@ -64,6 +67,7 @@ class Turn(NamedTuple):
     ours: Times
     theirs: Times | None
     limit: float  # FLOP/s or bytes/s
+    exp_limit: float = math.inf  # exponentials a second, on all threads
 
 
 class Memory(NamedTuple):
@@ -86,6 +90,7 @@ class Row(NamedTuple):
     limit: float
     share: float
     shares: tuple[float, float]  # lowest and highest of the turns
+    share_with_exp: float  # of a machine that would do the products, then the exponentials
     memory: Memory
 
 
@@ -113,6 +118,11 @@ def flops(size: int) -> int:
     return sum(models.attention_flops(MODEL, size).values())
 
 
+def exponentials(size: int) -> int:
+    """One for each query head and each pair of tokens the causal mask leaves."""
+    return MODEL.n_heads * models.pairs(size, size)
+
+
 def weight_bytes() -> int:
     """What has to be read however few tokens there are."""
     return 4 * sum(models.attention_parameters(MODEL).values())
@@ -125,6 +135,8 @@ def row(size: int, turns: list[Turn], memory: Memory) -> Row:
     ratios = [mine / other.median for mine, other in pairs]
     work = weight_bytes() if size <= FEW else flops(size)
     shares = [work / t.ours.median / t.limit for t in turns]
+    least = [work / t.limit + exponentials(size) / t.exp_limit for t in turns]  # seconds
+    with_exp = [seconds / t.ours.median for seconds, t in zip(least, turns, strict=True)]
     return Row(
         size=size,
         ours=ours,
@@ -136,6 +148,7 @@ def row(size: int, turns: list[Turn], memory: Memory) -> Row:
         limit=statistics.median(t.limit for t in turns),
         share=statistics.median(shares),
         shares=(min(shares), max(shares)),
+        share_with_exp=statistics.median(with_exp),
         memory=memory,
     )
 
@@ -175,6 +188,8 @@ def targets(rows: Iterable[Row]) -> list[Target]:
         if r.size >= SHARE_FROM:
             text = f"share of the machine's matrix product {at}: at least {MIN_SHARE:.0%}"
             found.append(Target(text, f"{r.share:.0%}", r.share >= MIN_SHARE))
+            text = f"share of its products and exponentials {at}: at least {MIN_SHARE:.0%}"
+            found.append(Target(text, f"{r.share_with_exp:.0%}", r.share_with_exp >= MIN_SHARE))
         if r.size == MEMORY_AT:
             text = (
                 f"memory of the attention core {at}, its result included: at most {MAX_MEMORY} MiB"
@@ -199,13 +214,15 @@ def report(rows: list[Row], readable: Mapping[int, Times], n_rounds: int) -> str
         f"[{GEMM_ROWS}, {MODEL.d_model}] x [{MODEL.d_model}, {MODEL.d_model}] reaches, in GFLOP/s; "
         f"up to {FEW} tokens it is the speed of reading, in GB/s, the better of a dot product and "
         f"a matrix-vector product over {READ_BYTES / 1e6:.0f} MB, and the share is that of reading "
-        f"the layer's {weight_bytes() / 1e6:.0f} MB of weights once. Memory is the peak of what "
+        f"the layer's {weight_bytes() / 1e6:.0f} MB of weights once. A softmax also takes "
+        "exponentials, one for each head and each pair of tokens; the last share counts the time "
+        "that NumPy's exp needs for them at its fastest, all threads at work. Memory is the peak of what "
         "NumPy allocates in `fast.core`, all threads together, without and with the context it "
         "returns.",
         "",
         "| tokens | ours, ms | Hugging Face, ms | ratio | GFLOP | ours, GFLOP/s | limit | share "
-        "| core, MiB |",
-        "|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| with exp | core, MiB |",
+        "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_line(r) for r in rows),
         "",
     ]
@@ -249,7 +266,7 @@ def _line(r: Row) -> str:
     share = f"{r.share:.0%} ({r.shares[0]:.0%}–{r.shares[1]:.0%})"
     memory = f"{r.memory.work:.1f} / {r.memory.all:.1f}"
     cells = [f"{r.size:,}", _ms(r.ours), theirs, ratio, f"{r.flops / 1e9:.2f}"]
-    cells += [f"{r.rate / 1e9:.1f}", limit, share, memory]
+    cells += [f"{r.rate / 1e9:.1f}", limit, share, f"{r.share_with_exp:.0%}", memory]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -296,13 +313,23 @@ def limits() -> Worker:
     out = np.empty_like(a)
     long = np.ones((round(READ_BYTES / 4 / MODEL.d_model), MODEL.d_model), np.float32)
     flat, x = long.reshape(-1), b[0]
+    n_threads = os.cpu_count() or 1
+    pool = ThreadPoolExecutor(n_threads)
+    tiles = [-10 * rng.random(fast.TILE_SIZE, np.float32) for _ in range(n_threads)]
+
+    def exponentiate(tile: Array) -> None:
+        result = np.empty_like(tile)
+        for _ in range(EXP_REPEATS):
+            np.exp(tile, out=result)
 
     def answer(do: str, size: int) -> dict[str, Any]:
         if size <= FEW:
             reads = (lambda: flat @ flat), (lambda: long @ x)
             return {"limit": long.nbytes / min(_timed(read, do, LONG).median for read in reads)}
         seconds = _timed(lambda: np.matmul(a, b, out=out), do, LONG).median
-        return {"limit": 2 * a.size * MODEL.d_model / seconds}
+        exps = _timed(lambda: list(pool.map(exponentiate, tiles)), do, LONG).median
+        n_exps = EXP_REPEATS * sum(tile.size for tile in tiles)
+        return {"limit": 2 * a.size * MODEL.d_model / seconds, "exp_limit": n_exps / exps}
 
     return answer
 
@@ -403,7 +430,7 @@ def measure(sizes: tuple[int, ...], n_rounds: int) -> tuple[str, dict[str, str]]
                     order = names if m % 2 == 0 else names[::-1]
                     said = {name: ask[name]("time", size) for name in order}
                     other = Times(**said["theirs"]) if both else None
-                    turns[size].append(Turn(Times(**said["ours"]), other, said["limits"]["limit"]))
+                    turns[size].append(Turn(Times(**said["ours"]), other, **said["limits"]))
                 if size in readable:
                     readable[size].append(Times(**ask["ours"]("readable", size)))
                 if n == 0:
