@@ -41,7 +41,6 @@ TURNS = 2  # in a round, at each size
 LONG = 512  # from so many tokens on a call need not be warmed up for anew in every turn
 FEW = 6  # up to so many tokens the layer is bound by reading its weights, above by arithmetic
 FIT_FROM = 64  # tokens; what the straight line is laid through
-GEMM_ROWS = 2048  # [2048, 3584] x [3584, 3584]
 READ_BYTES = 400e6
 EXP_REPEATS = 20  # of a tile of scores, in each thread
 PAUSE = 0.1  # seconds before each turn: threads of the side before may still spin, awaiting work
@@ -210,8 +209,8 @@ def report(rows: list[Row], readable: Mapping[int, Times], n_rounds: int) -> str
         "taken; in brackets the lowest and the highest of a turn. Hugging Face's side gets cos and "
         "sin of the rotation ready made; ours computes them.",
         "",
-        "The limit is what NumPy's own product of two matrices "
-        f"[{GEMM_ROWS}, {MODEL.d_model}] x [{MODEL.d_model}, {MODEL.d_model}] reaches, in GFLOP/s; "
+        f"The limit, in GFLOP/s, is what NumPy's own product of two matrices reaches, [S, "
+        f"{MODEL.d_model}] x [{MODEL.d_model}, {MODEL.d_model}] with S tokens, as W_Q and W_O have it; "
         f"up to {FEW} tokens it is the speed of reading, in GB/s, the better of a dot product and "
         f"a matrix-vector product over {READ_BYTES / 1e6:.0f} MB, and the share is that of reading "
         f"the layer's {weight_bytes() / 1e6:.0f} MB of weights once. A softmax also takes "
@@ -308,11 +307,9 @@ def theirs() -> Worker:
 
 def limits() -> Worker:
     rng = np.random.default_rng(0)
-    a = rng.random((GEMM_ROWS, MODEL.d_model), np.float32)
-    b = rng.random((MODEL.d_model, MODEL.d_model), np.float32)
-    out = np.empty_like(a)
+    b = rng.random((MODEL.d_model, MODEL.d_model), np.float32).T  # as the layer's: a view
     long = np.ones((round(READ_BYTES / 4 / MODEL.d_model), MODEL.d_model), np.float32)
-    flat, x = long.reshape(-1), b[0]
+    flat, x = long.reshape(-1), rng.random(MODEL.d_model, np.float32)
     n_threads = os.cpu_count() or 1
     pool = ThreadPoolExecutor(n_threads)
     tiles = [-10 * rng.random(fast.TILE_SIZE, np.float32) for _ in range(n_threads)]
@@ -326,7 +323,9 @@ def limits() -> Worker:
         if size <= FEW:
             reads = (lambda: flat @ flat), (lambda: long @ x)
             return {"limit": long.nbytes / min(_timed(read, do, LONG).median for read in reads)}
-        seconds = _timed(lambda: np.matmul(a, b, out=out), do, LONG).median
+        a = reference.rows(size)
+        out = np.empty_like(a)
+        seconds = _timed(lambda: np.matmul(a, b, out=out), do, size).median
         exps = _timed(lambda: list(pool.map(exponentiate, tiles)), do, LONG).median
         n_exps = EXP_REPEATS * sum(tile.size for tile in tiles)
         return {"limit": 2 * a.size * MODEL.d_model / seconds, "exp_limit": n_exps / exps}
