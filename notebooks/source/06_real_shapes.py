@@ -412,11 +412,11 @@ assert np.array_equal(np.repeat(one, 2, axis=0), np.tile(one, (2, 1, 1)))
 # %% [markdown] lang="zh"
 # 头 0 和头 3 碰巧一样，头 1 和头 2 拿错了键值。形状全对，什么也不报。只有一个键值头的时候，两种写法没有区别。拿两个查询头、一个键值头的例子去测，查不出这个错。
 #
-# 还有一个名字上的陷阱：PyTorch 的 `Tensor.repeat` 是 NumPy 的 `tile`；PyTorch 的 `repeat_interleave` 才是 NumPy 的 `repeat`。
+# 名字也容易弄错：PyTorch 的 `Tensor.repeat` 是 NumPy 的 `tile`；PyTorch 的 `repeat_interleave` 才是 NumPy 的 `repeat`。
 #
 # 可以不复制。把 28 个查询头排成 4 组，每组 7 个，形状是 [4, 7, 6, 128]。键和值排成 [4, 1, 6, 128]。第二个轴一边是 7，一边是 1。长度是 1 的那一边，NumPy 拿同一份去配 7 个，不复制。这叫广播：
 
-# %% [markdown] lang="en" of="32d913e8"
+# %% [markdown] lang="en" of="9e14b48b"
 # Heads 0 and 3 happen to agree; heads 1 and 2 have the wrong keys and values. All the shapes are right and nothing complains. With a single K/V head there is no difference between the two, so a test with 2 query heads on 1 cannot find this mistake.
 #
 # The names are a trap too: PyTorch's `Tensor.repeat` is NumPy's `tile`, and PyTorch's `repeat_interleave` is NumPy's `repeat`.

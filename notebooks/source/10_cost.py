@@ -109,7 +109,7 @@ assert 3.99 < split_cost(2 * 4096)[1] / split_cost(4096)[1] < 4.01
 rng = np.random.default_rng(1)
 
 
-def shortest(step, runs=7):
+def shortest(step, runs=3):
     """Seconds of the shortest of a few runs, the one least disturbed by other programs."""
     step()  # the first run is slower, and not counted
     best = float("inf")
