@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -316,7 +316,7 @@ def test_curves_and_maps_of_the_real_layer_are_what_was_given() -> None:
     maps = FIGURES["heads_grid"]("zh").axes[:-1]  # the last one is the colour bar
     later = np.triu(np.ones((5, 5), dtype=bool), 1)
     for ax, weights in zip(maps, REAL.weights, strict=True):
-        drawn = np.ma.asarray(ax.images[0].get_array())
+        drawn: np.ma.MaskedArray[Any, Any] = np.ma.asarray(ax.images[0].get_array())
         np.testing.assert_array_equal(np.ma.getmaskarray(drawn), later)
         np.testing.assert_array_equal(np.ma.getdata(drawn), weights)
     for ax, power in zip(FIGURES["growth"]("zh").axes, (2, 1), strict=True):
