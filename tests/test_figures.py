@@ -22,7 +22,7 @@ from matplotlib.text import Text
 
 import byhand
 from authoring.build import PICTURE_TOLERANCE
-from byhand import data, figures, figures_real, models, qwen, rope, toy
+from byhand import data, figures, figures_real, figures_trained, models, qwen, rope, toy
 from byhand.checks import Array
 from byhand.figures import Picture
 from byhand.words import EDITIONS
@@ -49,6 +49,10 @@ REAL = qwen.attend_stages(RNG.standard_normal((5, 33)), qwen.seeded_weights(SMAL
 ANGLES = rope.angles(np.arange(40), 14, 1e4)
 LENGTHS = np.array([128, 256, 512])
 CACHE = {m.name: [models.cache_bytes(m, int(s)) / 1e9 for s in LENGTHS * 1024] for m in MODELS[3:6]}
+HEADS = byhand.softmax(RNG.standard_normal((3, 4, 5, 5)))  # layer, head, query, key
+TOKENS_5 = ["<s>", "今天", "天气", "？", "</s>"]
+LENGTHS_BY_HEAD = RNG.random((4, 5)) * 3
+OUT, ONLY = RNG.random(4), 1 + RNG.random(4) / 10
 SLOPES = {6: np.geomspace(0.2, 1e-5, 6), 64: np.geomspace(0.1, 1e-3, 6)}
 
 FIGURES: dict[str, Callable[[str], Picture]] = {
@@ -94,6 +98,10 @@ FIGURES: dict[str, Callable[[str], Picture]] = {
     ),
     "tiles": lambda lang: figures_real.tiles(11, 3, lang),
     "cache": lambda lang: figures_real.cache_growth(LENGTHS * 1024, CACHE, lang),
+    "all_heads": lambda lang: figures_trained.all_heads(HEADS, lang),
+    "one_head": lambda lang: figures_trained.one_head(HEADS[1, 2], TOKENS_5, "A", lang),
+    "head_writes": lambda lang: figures_trained.head_writes(LENGTHS_BY_HEAD, TOKENS_5, lang),
+    "knock_out": lambda lang: figures_trained.knock_out(OUT, ONLY, lang),
     "jacobians": lambda lang: figures.jacobians(
         np.tril(np.ones((24, 24))), np.kron(np.eye(6), T.W_O.T), lang
     ),
@@ -342,6 +350,30 @@ def test_bars_and_boxes_of_models_are_to_scale() -> None:
     assert lengths[1 : 2 * 8 : 2] == [m.n_kv_heads for m in MODELS[:8]]
     assert "128 × 192 (values 128)" in texts("heads_of_models", "en")
     assert "128 × 56" not in texts("heads_of_models", "en")
+
+
+def test_every_head_of_a_model_is_in_its_place() -> None:
+    wall = np.ma.asarray(FIGURES["all_heads"]("zh").axes[0].images[0].get_array())  # type: ignore[var-annotated]
+    for layer, head in np.ndindex(3, 4):
+        there = wall[7 * layer : 7 * layer + 5, 7 * head : 7 * head + 5]
+        np.testing.assert_array_equal(there, HEADS[layer, head])
+    assert wall.count() == HEADS.size  # and nothing in between
+
+
+def test_one_head_is_boxed_at_its_row_maxima() -> None:
+    (ax,) = FIGURES["one_head"]("en").axes
+    boxes = {(round(b.get_x() + 0.46), round(b.get_y() + 0.46)) for b in ax.patches}  # type: ignore[attr-defined]
+    assert boxes == {(int(row.argmax()), i) for i, row in enumerate(HEADS[1, 2])}
+    cells = {t.get_position(): t.get_text() for t in ax.texts}
+    assert cells == {(j, i): f"{HEADS[1, 2, i, j]:.2f}" for i, j in np.ndindex(5, 5)}
+
+
+def test_knocked_out_heads_and_lengths_are_drawn_as_given() -> None:
+    (ax,) = FIGURES["knock_out"]("en").axes
+    heights = [bar.get_height() for bar in ax.patches]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(heights, np.concatenate([OUT, ONLY]))
+    (ax,) = FIGURES["head_writes"]("en").axes
+    np.testing.assert_array_equal(np.asarray(ax.images[0].get_array()), LENGTHS_BY_HEAD)
 
 
 def test_tiles_cover_the_lower_triangle() -> None:

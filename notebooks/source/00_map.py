@@ -116,11 +116,12 @@ figures.overview(lang)
 # | [02 softmax](02_softmax.ipynb) | 分数变成权重；因果遮罩 |
 # | [03 加权取值](03_weighted_values.ipynb) | 权重乘值，得到上下文向量 |
 # | [04 多头和输出投影](04_heads_and_output_projection.ipynb) | 拆头、并头、$W_O$ |
-# | 05 训练好的头 | 同一句话走过一个训练好的小模型（在写） |
+# | [05 训练好的头](05_real_heads.ipynb) | 同一句话走过一个训练好的小模型：144 个头 |
 # | [06 真实的尺寸](06_real_shapes.ipynb) | RMSNorm、RoPE、分组的键和值、3584 维；数参数和运算 |
+# | [07 两个叫 output 的张量](07_two_outputs.ipynb) | 模型文件里的 $W_O$ 和输出矩阵；真实的文件目录 |
 # | [10 开销](10_cost.ipynb) | 词多了会怎样；分块的 softmax；逐词生成 |
 
-# %% [markdown] lang="en" of="2a9661fe"
+# %% [markdown] lang="en" of="a1de10fa"
 # ### Which notebook computes what
 #
 # | notebook | what it computes |
@@ -130,8 +131,9 @@ figures.overview(lang)
 # | [02 Softmax](02_softmax.ipynb) | scores become weights; the causal mask |
 # | [03 Weighted values](03_weighted_values.ipynb) | weights times values, the context |
 # | [04 Heads and output projection](04_heads_and_output_projection.ipynb) | splitting, merging, $W_O$ |
-# | 05 Trained heads | the same sentence through a small trained model (being written) |
+# | [05 Trained heads](05_real_heads.ipynb) | the same sentence through a small trained model: 144 heads |
 # | [06 Real shapes](06_real_shapes.ipynb) | RMSNorm, RoPE, grouped keys and values, 3584 dimensions; counting parameters and operations |
+# | [07 Two tensors named output](07_two_outputs.ipynb) | $W_O$ and the output matrix in a model file; a real table of contents |
 # | [10 Cost](10_cost.ipynb) | what happens when the tokens are many; the softmax in blocks; writing token by token |
 
 # %% [markdown] lang="zh"

@@ -111,16 +111,16 @@ assert stages.weights[0, 西安].argmax() == 问号 and lengths.argmax() == 天�
 #
 # * 第一名可能只多一点点。头 1 的「西安」那一行，第一名 {{ stages.weights[0, 西安, 问号]:.3f }}，第二名「{{ toy.TOKENS[int(np.argsort(stages.weights[0, 西安])[-2])] }}」{{ np.sort(stages.weights[0, 西安])[-2]:.3f }}，只差 {{ np.sort(stages.weights[0, 西安])[-1] - np.sort(stages.weights[0, 西安])[-2]:.3f }}。
 # * 权重大不等于贡献大。就在头 1 的这一行，「？」的权重最大，「天气」带来的向量却最长：{{ lengths[天气]:.3f }} 对 {{ lengths[问号]:.3f }}。
-# * 这些数是反解出来的，不是训练出来的，谈不上谁“管地名”、谁“管语法”。训练好的头有没有分工，要在真实模型里量，到 05 再说。
+# * 这些数是反解出来的，不是训练出来的，谈不上谁“管地名”、谁“管语法”。训练好的头有没有分工，要在真实模型里量，到 [05](05_real_heads.ipynb) 再说。
 
-# %% [markdown] lang="en" of="8d2a1424"
+# %% [markdown] lang="en" of="7d1b82f6"
 # ### How to read this, and what it does not say
 #
 # Go down the orange boxes, row by row; that is how the article reads them. For the same 西安, the boxes of the two heads lie in different columns. This tells us that the heads **differ**. It tells us little else:
 #
 # * The first may lead by very little. In the row of 西安 in head 1 the first has {{ stages.weights[0, 西安, 问号]:.3f }} and the second, {{ toy.TOKENS[int(np.argsort(stages.weights[0, 西安])[-2])] }}, has {{ np.sort(stages.weights[0, 西安])[-2]:.3f }}: {{ np.sort(stages.weights[0, 西安])[-1] - np.sort(stages.weights[0, 西安])[-2]:.3f }} apart.
 # * A larger weight does not mean a larger contribution. In this very row of head 1, ？ has the largest weight, and 天气 brings the longest vector: {{ lengths[天气]:.3f }} against {{ lengths[问号]:.3f }}.
-# * These numbers were solved for, not learned. No head here is in charge of places or of grammar. Whether trained heads divide the work has to be measured in a real model, in notebook 05.
+# * These numbers were solved for, not learned. No head here is in charge of places or of grammar. Whether trained heads divide the work has to be measured in a real model, in notebook [05](05_real_heads.ipynb).
 
 # %% [markdown] lang="zh"
 # ### 切开的是什么
@@ -865,9 +865,9 @@ for name, (shape, result) in ledger.items():
 #
 # </details>
 #
-# 注意力的每一步都算过了。05 在写：同一句话走过一个训练好的模型。先看 [06 真实的尺寸](06_real_shapes.ipynb)：同样的步骤，Qwen2.5-7B 的尺寸。
+# 注意力的每一步都算过了。下一本，同一句话走过一个训练好的模型：[05 训练好的头](05_real_heads.ipynb)。
 
-# %% [markdown] lang="en" of="cc51ec1c"
+# %% [markdown] lang="en" of="d5373734"
 # ## Three questions
 #
 # **1.** Set row 3 of $W_O$ to 0. Whose voice is gone?
@@ -894,4 +894,4 @@ for name, (shape, result) in ledger.items():
 #
 # </details>
 #
-# Every step of attention has now been computed. Notebook 05 is being written: the same sentence through a trained model. Go on with [06 Real shapes](06_real_shapes.ipynb): the same steps at the sizes of Qwen2.5-7B.
+# Every step of attention has now been computed. Next, the same sentence goes through a trained model: [05 Trained heads](05_real_heads.ipynb).

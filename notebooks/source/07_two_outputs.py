@@ -1,0 +1,431 @@
+# %% [markdown] lang="zh"
+# # 07 · 两个叫 output 的张量
+#
+# | | |
+# |---|---|
+# | 在哪里 | 模型文件里：每层一个 `attn_output.weight`，全模型一个 `output.weight` |
+# | 需要什么 | [04 多头和输出投影](04_heads_and_output_projection.ipynb)：$W_O$；[06 真实的尺寸](06_real_shapes.ipynb)：一层有哪些参数 |
+# | 走完以后 | 能在一个 GGUF 文件的目录里找到任何一个张量，说出它是什么、有几个、多少字节；会换算三种形状写法和两套名字；不再把 $W_O$ 和输出矩阵弄混 |
+# | 多长时间 | 约 40 分钟 |
+
+# %% [markdown] lang="en" of="ff396e49"
+# # 07 · Two tensors named output
+#
+# | | |
+# |---|---|
+# | Where we are | inside a model file: one `attn_output.weight` in each layer, one `output.weight` in the whole model |
+# | What you need | [04 Heads and output projection](04_heads_and_output_projection.ipynb): $W_O$; [06 Real shapes](06_real_shapes.ipynb): the parameters of a layer |
+# | What you will be able to do | find any tensor in the table of contents of a GGUF file and say what it is, how many there are and how many bytes; convert between three ways of writing a shape and two sets of names; never again take $W_O$ for the output matrix |
+# | Time | about 40 minutes |
+
+# %%
+import re
+from collections import Counter
+
+import numpy as np
+
+from byhand import models, qwen, show, softmax, weights
+
+lang = "zh"  # the language of figures: zh or en
+
+model = models.read("Qwen2.5-7B")
+header = weights.header()  # the table of contents of a real file
+tensors = header.tensors
+print(header.metadata["general.name"], "·", header.metadata["general.architecture"])
+print(len(tensors), "tensors")
+
+# %% [markdown] lang="zh"
+# ## 一个真实文件的目录
+#
+# GGUF 是 llama.cpp 用的文件格式，把一个模型的全部参数装在一个文件里。文件开头是目录：每个张量（也就是数组）的名字、形状、怎样存放、从哪个字节开始。这里的目录来自 DeepSeek-R1-Distill-Qwen-7B，各层尺寸和 Qwen2.5-7B 一样。只有目录，没有参数，所以不大。
+#
+# 查任何一个：
+
+# %% [markdown] lang="en" of="310be2ed"
+# ## The table of contents of a real file
+#
+# GGUF is the file format of llama.cpp. It holds all the parameters of a model in one file. At the start is a table of contents: the name of each tensor (each array), its shape, how it is stored, at which byte it begins. Ours comes from DeepSeek-R1-Distill-Qwen-7B, whose layers have the sizes of Qwen2.5-7B. It is the table only, without the parameters, and so it is small.
+#
+# Look up any of them:
+
+
+# %%
+def describe(name):
+    """What the table of contents says about one tensor."""
+    tensor = tensors[name]
+    print(
+        f"{name:<26} shape {str(list(tensor.shape)):<16} {tensor.kind:<5} {tensor.n_bytes:>11} bytes"
+    )
+
+
+describe("blk.0.attn_output.weight")
+describe("output.weight")
+
+# %% [markdown] lang="zh"
+# 两个名字里都有 output。先猜：哪一个是 $W_O$？哪一个给每个候选的词打分？各有几个？
+
+# %% [markdown] lang="en" of="1b6ad546"
+# Both names have output in them. Guess first: which is $W_O$? Which one gives a score to every candidate for the next token? How many are there of each?
+
+# %%
+patterns = Counter(
+    re.sub(r"\d+", "N", name, count=1) if name.startswith("blk.") else name for name in tensors
+)
+for pattern, times in patterns.items():
+    print(f"{times:>2} × {pattern}")
+assert patterns["blk.N.attn_output.weight"] == model.n_layers == 28
+assert patterns["output.weight"] == 1
+
+# %% [markdown] lang="zh"
+# `attn_output.weight` 有 28 个，每层一个，[3584, 3584]：这是 $W_O$，把一层里 28 个头的上下文混成一行 3584 个数。
+#
+# `output.weight` 全模型只有一个，[152064, 3584]：词表里每个号码一行。28 层都走完、最后归一化以后，才轮到它。
+#
+# 偏置也看一眼：$Q$、$K$、$V$ 有，$W_O$ 没有：
+
+# %% [markdown] lang="en" of="88d76f29"
+# There are 28 `attn_output.weight`, one in each layer, [3584, 3584]: this is $W_O$, which mixes the contexts of a layer's 28 heads into one row of 3584 numbers.
+#
+# There is one `output.weight` in the whole model, [152064, 3584]: a row for each id of the vocabulary. Its turn comes after all 28 layers and the last norm.
+#
+# And the biases: $Q$, $K$ and $V$ have one, $W_O$ has none:
+
+# %%
+for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
+    has = f"blk.0.{part}.bias" in tensors
+    print(
+        f"{part:<12} {'bias ' + str(list(tensors[f'blk.0.{part}.bias'].shape)) if has else 'no bias'}"
+    )
+    assert has == (part != "attn_output")
+
+for layer in range(model.n_layers):  # the attention of all 28 layers is alike
+    for part in ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight"):
+        assert tensors[f"blk.{layer}.{part}"].shape == tensors[f"blk.0.{part}"].shape
+assert "blk.28.attn_q.weight" not in tensors  # layers count from 0
+
+# %% [markdown] lang="zh"
+# ## 数一数：参数和字节
+#
+# 按用处归类，参数个数和字节数加起来，要等于整个文件：
+
+# %% [markdown] lang="en" of="cbfc911e"
+# ## Counting: parameters and bytes
+#
+# Sorted by what they are for, the parameters and the bytes must add up to the whole file:
+
+
+# %%
+def use_of(name):
+    """What a tensor is for."""
+    if "attn_norm" in name or "ffn_norm" in name or name == "output_norm.weight":
+        return "norms"
+    if ".attn_" in name:
+        return "attention"
+    if ".ffn_" in name:
+        return "FFN"
+    return {"token_embd.weight": "embedding", "output.weight": "output matrix"}[name]
+
+
+parameters, n_bytes = Counter(), Counter()
+for name, tensor in tensors.items():
+    parameters[use_of(name)] += tensor.size
+    n_bytes[use_of(name)] += tensor.n_bytes
+print("what             parameters   share        bytes   bits a parameter")
+for use, size in parameters.most_common():
+    bits = 8 * n_bytes[use] / size
+    print(f"{use:<14} {size:>12} {size / parameters.total():>7.1%} {n_bytes[use]:>12} {bits:>8.2f}")
+print(f"{'all':<14} {parameters.total():>12} {'':>7} {n_bytes.total():>12}")
+
+last = max(tensors.values(), key=lambda tensor: tensor.offset)
+assert n_bytes.total() == last.offset + last.n_bytes  # nothing left over, nothing twice
+assert parameters["attention"] == model.n_layers * sum(models.attention_parameters(model).values())
+assert parameters.total() == 7615616512  # the count of 06
+
+# %% [markdown] lang="zh"
+# 每个参数不到 16 位：这个文件是压缩过的，叫量化。大的矩阵存成 `Q4_K` 和 `Q6_K`，一块 256 个数合用几个比例系数，每个数平均约 {{ 8 * n_bytes["attention"] / parameters["attention"]:.1f}} 位。归一化的增益和偏置小，留 32 位。
+#
+# ## 三种形状写法
+#
+# 同一个张量，GGUF 的目录写 `ne`，从变得最快的一维写起；NumPy 和 PyTorch 倒过来写；我们的笔记本用 `x @ W`，写 [进, 出]。方的矩阵看不出区别，所以再看一个不方的：
+
+# %% [markdown] lang="en" of="7c8f6b31"
+# Each parameter takes fewer than 16 bits: the file is compressed, which is called quantised. The large matrices are stored as `Q4_K` and `Q6_K`, blocks of 256 numbers that share a few scale factors, about {{ 8 * n_bytes["attention"] / parameters["attention"]:.1f}} bits a number on average. The gains of the norms and the biases are small and keep 32 bits.
+#
+# ## Three ways of writing a shape
+#
+# For one tensor, the table of contents of GGUF gives `ne`, fastest dimension first. NumPy and PyTorch write it the other way round. Our notebooks use `x @ W` and write [in, out]. A square matrix does not show the difference, so here is one that is not square as well:
+
+# %%
+print("tensor                     GGUF ne          NumPy [out, in]   x @ W [in, out]")
+for name in (
+    "blk.0.attn_output.weight",
+    "blk.0.attn_k.weight",
+    "blk.0.ffn_down.weight",
+    "output.weight",
+):
+    tensor = tensors[name]
+    ours = list(tensor.shape[::-1])
+    print(f"{name:<26} {str(list(tensor.ne)):<16} {str(list(tensor.shape)):<17} {ours}")
+    assert list(tensor.ne) == ours
+
+# %% [markdown] lang="zh"
+# `ne` 读起来正好像 [进, 出]。字节没有转置：一行一行存的还是 [出, 进]，一行对应一个输出。取出来用 `reshape(ne[::-1])`，乘的时候写 `x @ w.T`：
+
+# %% [markdown] lang="en" of="683dc039"
+# `ne` happens to read like [in, out]. The bytes are not transposed: row by row they are still [out, in], one row for each output. Take them out with `reshape(ne[::-1])` and multiply as `x @ w.T`:
+
+# %%
+out_in = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)  # 3 in, 2 out, as a file stores it
+in_file = out_in.tobytes()
+ne = out_in.shape[::-1]  # (3, 2)
+back = np.frombuffer(in_file, np.float32).reshape(ne[::-1])
+x = np.array([[1, 10, 100]], dtype=np.float32)
+print("ne", list(ne), "  x @ w.T =", (x @ back.T)[0])
+assert np.array_equal(x @ back.T, [[321, 654]])
+
+wrong = np.frombuffer(in_file, np.float32).reshape(ne)  # taken for [in, out]
+print("taken for [in, out]:", (x @ wrong)[0])
+assert (x @ wrong).shape == (x @ back.T).shape and not np.allclose(x @ wrong, x @ back.T)
+
+# %% [markdown] lang="zh"
+# ## 两套名字
+#
+# Hugging Face 的文件里，同样的参数叫别的名字。Qwen2 和 LLaMA 一样，GPT-2 不同：
+
+# %% [markdown] lang="en" of="7c186aae"
+# ## Two sets of names
+#
+# In the files of Hugging Face the same parameters have other names. Qwen2 and LLaMA are alike, GPT-2 is different:
+
+# %%
+for architecture, names in {
+    "qwen2": (
+        "blk.3.attn_output.weight",
+        "output.weight",
+        "token_embd.weight",
+        "blk.3.attn_q.bias",
+    ),
+    "llama": ("blk.3.attn_output.weight", "output.weight"),
+    "gpt2": ("blk.3.attn_output.weight", "blk.3.attn_qkv.weight", "position_embd.weight"),
+}.items():
+    for name in names:
+        theirs = weights.hugging_face_name(name, architecture)
+        print(f"{architecture:<6} {name:<25} {theirs}")
+        assert weights.gguf_name(theirs, architecture) == name
+
+for name in tensors:  # every tensor of the file has a name there, and the way back
+    assert weights.gguf_name(weights.hugging_face_name(name, "qwen2"), "qwen2") == name
+
+# %% [markdown] lang="zh"
+# $W_O$ 在那边叫 `o_proj`，输出矩阵叫 `lm_head`。GPT-2 的 $Q$、$K$、$V$ 是一个矩阵 `c_attn`，而且按 [进, 出] 存，和别家相反。
+#
+# ## output.weight 做什么
+#
+# 最后一层的残差流归一化以后，一个词是一行 3584 个数。它和 `output.weight` 的每一行做点积，一行一个分数（logit），哪行分数高，下一个词就更可能是它。
+#
+# 这个文件里的 146 行是真的：一些汉字和标点。解码出来：
+
+# %% [markdown] lang="en" of="9afa40c6"
+# $W_O$ is called `o_proj` there, and the output matrix `lm_head`. In GPT-2 $Q$, $K$ and $V$ are one matrix, `c_attn`, and it is stored as [in, out], against everyone else.
+#
+# ## What output.weight does
+#
+# After the last layer and the last norm, a token is a row of 3584 numbers. Its dot product with each row of `output.weight` is a score for that row's token (a logit). The higher the score, the likelier that token comes next.
+#
+# We have 146 genuine rows of it, for some Chinese characters and punctuation marks. Decoded:
+
+# %%
+ids, tokens, rows = weights.output_rows()  # [146], 146 tokens, [146, 3584]
+print(rows.shape, " ".join(tokens[:24]), "…")
+lengths = np.linalg.norm(rows, axis=1)
+unit = rows / lengths[:, None]
+cosine = unit @ unit.T  # [146, 146]
+
+
+def neighbours(token, n=3):
+    """The n tokens whose rows point most nearly the same way."""
+    at = tokens.index(token)
+    nearest = [j for j in np.argsort(-cosine[at]) if j != at][:n]
+    return [(tokens[j], float(cosine[at, j])) for j in nearest]
+
+
+for token in ("？", "年", "的"):
+    print(token, "  ".join(f"{other} {c:.2f}" for other, c in neighbours(token)))
+assert neighbours("？")[0][0] == "！"
+assert {other for other, _ in neighbours("年", 6)} >= {"月", "日"}
+
+# %% [markdown] lang="zh"
+# 「？」的邻居是「！」，{{ neighbours("？")[0][1]:.2f}}；「年」附近有「月」和「日」。用处相近的词，行也相近：这是训练出来的，我们的种子做不出。
+#
+# 没有整个模型，就没有真的最后一行。借一行来用：拿「年」和「月」两行的平均，当作走完 28 层的结果，看它给 146 个词打多少分：
+
+# %% [markdown] lang="en" of="4e9b5b3f"
+# The neighbour of ？ is ！, {{ neighbours("？")[0][1]:.2f}}, and near 年 (year) are 月 (month) and 日 (day). Tokens of like use have like rows. Training did this; our seed could not.
+#
+# Without the whole model we do not have a real last row. Borrow one: take the mean of the rows of 年 and 月 for the result of 28 layers, and see what scores it gives to the 146 tokens:
+
+# %%
+hidden = (rows[tokens.index("年")] + rows[tokens.index("月")]) / 2  # [3584], a stand-in
+hidden = hidden / np.sqrt(np.mean(hidden**2))  # as after the last RMSNorm
+logits = hidden @ rows.T  # [3584] @ [3584, 146] -> [146]
+by_loop = sum(float(h) * float(w) for h, w in zip(hidden, rows[0]))
+assert np.isclose(by_loop, logits[0], rtol=0, atol=1e-3)
+
+probabilities = softmax(logits.astype(np.float64))  # [146]; the softmax of 02 once more
+best = np.argsort(-logits)
+for j in best[:5]:
+    print(f"logit {logits[j]:>6.2f}   probability {probabilities[j]:.3f}   {tokens[j]}")
+assert {tokens[j] for j in best[:2]} == {"年", "月"}
+
+# %% [markdown] lang="zh"
+# 又见到 softmax：把分数变成加起来是 1 的数。真的模型在这里有 152064 个分数，我们只有 146 个。
+#
+# 接下来是挑一个。三个常用的旋钮：温度把分数除以一个数，越小越偏向第一名；top-k 只留前 $k$ 名；top-p 只留概率从大到小加起来刚够 $p$ 的那几名：
+
+# %% [markdown] lang="en" of="753470d7"
+# The softmax again: it turns scores into numbers that sum to 1. A real model has 152064 scores here; we have 146.
+#
+# Then one token is picked. There are three usual knobs. Temperature divides the scores by a number; the smaller it is, the more goes to the first. Top-k keeps the first $k$ only. Top-p keeps those that, from the largest down, are enough to reach $p$:
+
+# %%
+for temperature in (2, 1, 1 / 2):
+    p = softmax(logits.astype(np.float64) / temperature)
+    print(
+        f"temperature {temperature:<4g} " + "  ".join(f"{tokens[j]} {p[j]:.3f}" for j in best[:4])
+    )
+
+spread_out = softmax(logits.astype(np.float64) / 8)  # flat enough to have something to cut
+sorted_p = spread_out[best]  # [146], largest first
+top_k = sorted_p[:5] / sorted_p[:5].sum()
+enough = int(np.searchsorted(np.cumsum(sorted_p), 1 / 2)) + 1  # how many reach one half
+top_p = sorted_p[:enough] / sorted_p[:enough].sum()
+print(f"top-k, k = 5:   {show.row(top_k)}")
+print(f"top-p, p = 1/2: {enough} of {len(tokens)} tokens are kept")
+assert np.isclose(top_k.sum(), 1) and np.isclose(top_p.sum(), 1)
+assert sorted_p[:enough].sum() >= 1 / 2 > sorted_p[: enough - 1].sum()
+
+# %% [markdown] lang="zh"
+# ### attn_output 从不打分
+#
+# 拿一层的 $W_O$ 来看：它的输出有 3584 个数，不是 152064 个。没有哪一个数对应哪一个词。它加回残差流，接着进 FFN，进下一层：
+
+# %% [markdown] lang="en" of="68b3c37d"
+# ### attn_output never makes a logit
+#
+# Look at the $W_O$ of a layer: its output has 3584 numbers, not 152064. None of them belongs to a token. They are added to the residual stream and go on into the FFN and the next layer:
+
+# %%
+shape = models.layer_shape(model)
+W = qwen.seeded_weights(shape)  # seeded, not trained, as in 06
+x = qwen.seeded_rows(range(6), shape.d_model)
+attention_output = qwen.layer(x, W, shape).output
+print("after W_O:          ", list(attention_output.shape))
+print("after output.weight:", [len(x), tensors["output.weight"].shape[0]])
+assert attention_output.shape == (6, tensors["blk.0.attn_output.weight"].shape[0])
+
+# %% [markdown] lang="zh"
+# | | `blk.N.attn_output.weight` | `output.weight` |
+# |---|---|---|
+# | 是什么 | $W_O$，输出投影 | 输出矩阵，`lm_head` |
+# | 有几个 | 28，每层一个 | 1 |
+# | 形状 [出, 进] | [3584, 3584] | [152064, 3584] |
+# | 进去的 | 28 个头的上下文并排 | 最后一次归一化以后的一行 |
+# | 出来的 | 加回残差流的 3584 个数 | 每个候选的词一个分数 |
+#
+# 小一些的 Qwen2.5（3B 及以下）没有 `output.weight`：嵌入那张表也拿来当输出矩阵，叫共享（tied）。7B 不共享，文件里两个都在：
+
+# %% [markdown] lang="en" of="bd127f45"
+# | | `blk.N.attn_output.weight` | `output.weight` |
+# |---|---|---|
+# | what it is | $W_O$, the output projection | the output matrix, `lm_head` |
+# | how many | 28, one in each layer | 1 |
+# | shape [out, in] | [3584, 3584] | [152064, 3584] |
+# | what goes in | the contexts of 28 heads side by side | a row after the last norm |
+# | what comes out | 3584 numbers, added to the residual stream | a score for each candidate token |
+#
+# The smaller Qwen2.5 (3B and below) have no `output.weight`: the table of embeddings serves as the output matrix too, which is called tied. In 7B they are not tied, and the file has both:
+
+# %%
+for name in ("token_embd.weight", "output.weight"):
+    describe(name)
+assert tensors["token_embd.weight"].shape == tensors["output.weight"].shape
+assert tensors["token_embd.weight"].kind != tensors["output.weight"].kind  # stored apart
+
+# %% [markdown] lang="zh"
+# ## 你自己的文件
+#
+# 手里有一个 GGUF 文件，把路径填在下面。支持 Qwen2 和 LLaMA 两类。打开只看目录，几毫秒；`layer(0)` 解出第 0 层注意力的参数，可以直接交给 `qwen.layer`：
+
+# %% [markdown] lang="en" of="b6473421"
+# ## Your own file
+#
+# If you have a GGUF file, put its path below. Files of the Qwen2 and LLaMA kinds are supported. Opening looks at the table of contents only and takes milliseconds. `layer(0)` decodes the attention parameters of layer 0, ready for `qwen.layer`:
+
+# %%
+MY_FILE = None  # a path in quotes
+
+if MY_FILE is None:
+    print("no file given")
+else:
+    mine = weights.open_gguf(MY_FILE)
+    print(mine.architecture, mine.n_layers, "layers", mine.shape)
+    mine_x = mine.rows("token_embd.weight", range(6))  # the embeddings of six ids
+    print(list(qwen.layer(mine_x, mine.layer(0), mine.shape).output.shape))
+
+# %% [markdown] lang="zh"
+# ## 三个问题
+#
+# **1.** 有人说“`blk.5.attn_output.weight` 把第 5 层的结果变成下一个词”。哪里不对？
+#
+# <details><summary>答案</summary>
+#
+# 它是第 5 层的 $W_O$，把 28 个头的上下文混成 3584 个数，加回残差流。变成词的是 `output.weight`，全模型一个，在 28 层之后。
+#
+# </details>
+#
+# **2.** 目录里写 `ne = [3584, 512]`。NumPy 里形状是什么？`x` 是 [6, 3584]，怎么乘？
+#
+# <details><summary>答案</summary>
+#
+# [512, 3584]，一行对应一个输出。`x @ w.T`，得 [6, 512]。
+#
+# </details>
+#
+# **3.** 输出矩阵占全部参数的多少？
+#
+# <details><summary>答案</summary>
+#
+# {{ parameters["output matrix"] / parameters.total():.1%}}。嵌入也有这么多。28 层的注意力加起来是 {{ parameters["attention"] / parameters.total():.1%}}。
+#
+# </details>
+#
+# 一层要花多少，见 [10 开销](10_cost.ipynb)。回到 [00 地图](00_map.ipynb)。
+
+# %% [markdown] lang="en" of="2e40b3d4"
+# ## Three questions
+#
+# **1.** Someone says that `blk.5.attn_output.weight` turns the result of layer 5 into the next token. What is wrong?
+#
+# <details><summary>Answer</summary>
+#
+# It is the $W_O$ of layer 5. It mixes the contexts of 28 heads into 3584 numbers that are added to the residual stream. What leads to tokens is `output.weight`, one in the whole model, after 28 layers.
+#
+# </details>
+#
+# **2.** The table of contents says `ne = [3584, 512]`. What is the shape in NumPy? With `x` [6, 3584], how do you multiply?
+#
+# <details><summary>Answer</summary>
+#
+# [512, 3584], a row for each output. `x @ w.T` gives [6, 512].
+#
+# </details>
+#
+# **3.** What share of all parameters is the output matrix?
+#
+# <details><summary>Answer</summary>
+#
+# {{ parameters["output matrix"] / parameters.total():.1%}}. The embedding has as many. The attention of all 28 layers is {{ parameters["attention"] / parameters.total():.1%}}.
+#
+# </details>
+#
+# What a layer costs is in [10 Cost](10_cost.ipynb). Back to [00 The map](00_map.ipynb).
