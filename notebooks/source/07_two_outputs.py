@@ -79,14 +79,14 @@ assert patterns["output.weight"] == 1
 # %% [markdown] lang="zh"
 # `attn_output.weight` 有 28 个，每层一个，[3584, 3584]：这是 $W_O$，把一层里 28 个头的上下文混成一行 3584 个数。
 #
-# `output.weight` 全模型只有一个，[152064, 3584]：词表里每个号码一行。28 层都走完、最后归一化以后，才轮到它。
+# `output.weight` 全模型只有一个，[152064, 3584]：词表里每个号码一行（末尾还有几百行是补齐用的）。28 层都走完、最后归一化以后，才轮到它。
 #
 # 偏置也看一眼：$Q$、$K$、$V$ 有，$W_O$ 没有：
 
-# %% [markdown] lang="en" of="88d76f29"
+# %% [markdown] lang="en" of="eef2e918"
 # There are 28 `attn_output.weight`, one in each layer, [3584, 3584]: this is $W_O$, which mixes the contexts of a layer's 28 heads into one row of 3584 numbers.
 #
-# There is one `output.weight` in the whole model, [152064, 3584]: a row for each id of the vocabulary. Its turn comes after all 28 layers and the last norm.
+# There is one `output.weight` in the whole model, [152064, 3584]: a row for each id of the vocabulary (and some hundreds at the end that only fill it up). Its turn comes after all 28 layers and the last norm.
 #
 # And the biases: $Q$, $K$ and $V$ have one, $W_O$ has none:
 
@@ -106,12 +106,12 @@ assert "blk.28.attn_q.weight" not in tensors  # layers count from 0
 # %% [markdown] lang="zh"
 # ## 数一数：参数和字节
 #
-# 按用处归类，参数个数和字节数加起来，要等于整个文件：
+# 按用处归类。字节数加起来，要正好等于文件里目录以后的那一段，不多也不少：
 
-# %% [markdown] lang="en" of="cbfc911e"
+# %% [markdown] lang="en" of="3ff94e22"
 # ## Counting: parameters and bytes
 #
-# Sorted by what they are for, the parameters and the bytes must add up to the whole file:
+# Sort them by what they are for. The bytes must add up to all of the file that comes after the table of contents, no more and no less:
 
 
 # %%
@@ -136,24 +136,30 @@ for use, size in parameters.most_common():
     print(f"{use:<14} {size:>12} {size / parameters.total():>7.1%} {n_bytes[use]:>12} {bits:>8.2f}")
 print(f"{'all':<14} {parameters.total():>12} {'':>7} {n_bytes.total():>12}")
 
+
+def bits_of(name):
+    """Bits for each number of one tensor."""
+    return 8 * tensors[name].n_bytes / tensors[name].size
+
+
 last = max(tensors.values(), key=lambda tensor: tensor.offset)
 assert n_bytes.total() == last.offset + last.n_bytes  # nothing left over, nothing twice
 assert parameters["attention"] == model.n_layers * sum(models.attention_parameters(model).values())
 assert parameters.total() == 7615616512  # the count of 06
 
 # %% [markdown] lang="zh"
-# 每个参数不到 16 位：这个文件是压缩过的，叫量化。大的矩阵存成 `Q4_K` 和 `Q6_K`，一块 256 个数合用几个比例系数，每个数平均约 {{ 8 * n_bytes["attention"] / parameters["attention"]:.1f}} 位。归一化的增益和偏置小，留 32 位。
+# 全部参数平均，每个 {{ 8 * n_bytes.total() / parameters.total():.1f}} 位。这个文件是量化过的，就是用更少的位来存，数也就不那么准了。大的矩阵存成 `Q4_K` 和 `Q6_K`：256 个数一块，块里再分小组，每组有自己的比例系数。`Q6_K` 每个数 {{ bits_of("output.weight"):.1f}} 位，`Q4_K` 每个数 {{ bits_of("token_embd.weight"):.1f}} 位。归一化的增益和偏置很小，存成 `{{ tensors["blk.0.attn_q.bias"].kind }}`，每个 {{ bits_of("blk.0.attn_q.bias"):.0f}} 位。
 #
 # ## 三种形状写法
 #
-# 同一个张量，GGUF 的目录写 `ne`，从变得最快的一维写起；NumPy 和 PyTorch 倒过来写；我们的笔记本用 `x @ W`，写 [进, 出]。方的矩阵看不出区别，所以再看一个不方的：
+# 同一个张量，GGUF 的目录写 `ne`：先写一行有几个数，再写有几行。NumPy 和 PyTorch 倒过来，先写有几行；参数矩阵一行对应一个输出，所以是 [出, 进]。我们的笔记本用 `x @ W`，写 [进, 出]。方的矩阵看不出区别，再看三个不方的：
 
-# %% [markdown] lang="en" of="7c8f6b31"
-# Each parameter takes fewer than 16 bits: the file is compressed, which is called quantised. The large matrices are stored as `Q4_K` and `Q6_K`, blocks of 256 numbers that share a few scale factors, about {{ 8 * n_bytes["attention"] / parameters["attention"]:.1f}} bits a number on average. The gains of the norms and the biases are small and keep 32 bits.
+# %% [markdown] lang="en" of="e68a872f"
+# Over all parameters the average is {{ 8 * n_bytes.total() / parameters.total():.1f}} bits each. The file is quantised: stored with fewer bits, and so less exactly. The large matrices are stored as `Q4_K` and `Q6_K`: blocks of 256 numbers, cut into small groups, each with its own scale factor. `Q6_K` takes {{ bits_of("output.weight"):.1f}} bits a number, `Q4_K` {{ bits_of("token_embd.weight"):.1f}}. The gains of the norms and the biases are small and are stored as `{{ tensors["blk.0.attn_q.bias"].kind }}`, {{ bits_of("blk.0.attn_q.bias"):.0f}} bits each.
 #
 # ## Three ways of writing a shape
 #
-# For one tensor, the table of contents of GGUF gives `ne`, fastest dimension first. NumPy and PyTorch write it the other way round. Our notebooks use `x @ W` and write [in, out]. A square matrix does not show the difference, so here is one that is not square as well:
+# For one tensor, the table of contents of GGUF gives `ne`: first how many numbers are in a row, then how many rows. NumPy and PyTorch put the number of rows first; a parameter matrix has one row for each output, so that is [out, in]. Our notebooks use `x @ W` and write [in, out]. A square matrix does not show the difference, so here are three that are not square as well:
 
 # %%
 print("tensor                     GGUF ne          NumPy [out, in]   x @ W [in, out]")
@@ -217,22 +223,22 @@ for name in tensors:  # every tensor of the file has a name there, and the way b
     assert weights.gguf_name(weights.hugging_face_name(name, "qwen2"), "qwen2") == name
 
 # %% [markdown] lang="zh"
-# $W_O$ 在那边叫 `o_proj`，输出矩阵叫 `lm_head`。GPT-2 的 $Q$、$K$、$V$ 是一个矩阵 `c_attn`，而且按 [进, 出] 存，和别家相反。
+# $W_O$ 在 Qwen2 和 LLaMA 里叫 `o_proj`，在 GPT-2 里叫 `c_proj`。输出矩阵叫 `lm_head`。GPT-2 的 $Q$、$K$、$V$ 合成一个矩阵 `c_attn`；它没有 RoPE，位置另有一张表 `wpe`。Hugging Face 的代码里，GPT-2 各层的矩阵用的是 `Conv1D`，按 [进, 出] 存，和 `nn.Linear` 相反。
 #
 # ## output.weight 做什么
 #
 # 最后一层的残差流归一化以后，一个词是一行 3584 个数。它和 `output.weight` 的每一行做点积，一行一个分数（logit），哪行分数高，下一个词就更可能是它。
 #
-# 这个文件里的 146 行是真的：一些汉字和标点。解码出来：
+# 参数不在我们手里，只另存了 `output.weight` 真实的 146 行：一些中文的词和标点。它们存成 `Q6_K`，先解码：
 
-# %% [markdown] lang="en" of="9afa40c6"
-# $W_O$ is called `o_proj` there, and the output matrix `lm_head`. In GPT-2 $Q$, $K$ and $V$ are one matrix, `c_attn`, and it is stored as [in, out], against everyone else.
+# %% [markdown] lang="en" of="dc4cbf44"
+# $W_O$ is called `o_proj` in Qwen2 and LLaMA, and `c_proj` in GPT-2. The output matrix is called `lm_head`. In GPT-2 $Q$, $K$ and $V$ are one matrix, `c_attn`; it has no RoPE and keeps a table of positions, `wpe`. In the code of Hugging Face the matrices in GPT-2's layers are `Conv1D`, stored as [in, out], the reverse of `nn.Linear`.
 #
 # ## What output.weight does
 #
 # After the last layer and the last norm, a token is a row of 3584 numbers. Its dot product with each row of `output.weight` is a score for that row's token (a logit). The higher the score, the likelier that token comes next.
 #
-# We have 146 genuine rows of it, for some Chinese characters and punctuation marks. Decoded:
+# We do not have the parameters, only 146 real rows of `output.weight`, kept separately, for some Chinese tokens and punctuation marks. They are stored as `Q6_K` and decoded first:
 
 # %%
 ids, tokens, rows = weights.output_rows()  # [146], 146 tokens, [146, 3584]
@@ -252,15 +258,17 @@ def neighbours(token, n=3):
 for token in ("？", "年", "的"):
     print(token, "  ".join(f"{other} {c:.2f}" for other, c in neighbours(token)))
 assert neighbours("？")[0][0] == "！"
-assert {other for other, _ in neighbours("年", 6)} >= {"月", "日"}
+assert [other for other, _ in neighbours("年", 2)] == ["月", "日"]
+typical = float(np.median(cosine[~np.eye(len(tokens), dtype=bool)]))
+print(f"median over all pairs of rows: {typical:.2f}")
 
 # %% [markdown] lang="zh"
-# 「？」的邻居是「！」，{{ neighbours("？")[0][1]:.2f}}；「年」附近有「月」和「日」。用处相近的词，行也相近：这是训练出来的，我们的种子做不出。
+# 「？」的邻居是「！」，余弦 {{ neighbours("？")[0][1]:.2f}}。「年」最近的是「月」和「日」，{{ neighbours("年")[0][1]:.2f}} 和 {{ neighbours("年")[1][1]:.2f}}。数不大，可是任意两行的余弦，中位数只有 {{ typical:.2f}}。这几个例子里，用处相近的词，行也近一些。「的」的邻居却是标点：邻居不总是这样好懂。
 #
 # 没有整个模型，就没有真的最后一行。借一行来用：拿「年」和「月」两行的平均，当作走完 28 层的结果，看它给 146 个词打多少分：
 
-# %% [markdown] lang="en" of="4e9b5b3f"
-# The neighbour of ？ is ！, {{ neighbours("？")[0][1]:.2f}}, and near 年 (year) are 月 (month) and 日 (day). Tokens of like use have like rows. Training did this; our seed could not.
+# %% [markdown] lang="en" of="371d0813"
+# The neighbour of ？ is ！, with a cosine of {{ neighbours("？")[0][1]:.2f}}. Nearest to 年 (year) are 月 (month) and 日 (day), with {{ neighbours("年")[0][1]:.2f}} and {{ neighbours("年")[1][1]:.2f}}. These are not large, but the median over all pairs of rows is only {{ typical:.2f}}. In these examples tokens of like use have rows that are nearer. The neighbours of 的 are punctuation marks: neighbours are not always so easy to read.
 #
 # Without the whole model we do not have a real last row. Borrow one: take the mean of the rows of 年 and 月 for the result of 28 layers, and see what scores it gives to the 146 tokens:
 
@@ -278,14 +286,14 @@ for j in best[:5]:
 assert {tokens[j] for j in best[:2]} == {"年", "月"}
 
 # %% [markdown] lang="zh"
-# 又见到 softmax：把分数变成加起来是 1 的数。真的模型在这里有 152064 个分数，我们只有 146 个。
+# 前两名是「年」和「月」，这不是发现：这一行就是用它们拼的。两个分数差 {{ logits[best[0]] - logits[best[1]]:.2f}}：「月」那一行长 {{ lengths[tokens.index("月")]:.2f}}，「年」长 {{ lengths[tokens.index("年")]:.2f}}。差得不多，softmax 以后却是 {{ probabilities[best[0]]:.3f}} 对 {{ probabilities[best[1]]:.3f}}。真的模型在这里有 152064 个分数，我们只有 146 个。
 #
-# 接下来是挑一个。三个常用的旋钮：温度把分数除以一个数，越小越偏向第一名；top-k 只留前 $k$ 名；top-p 只留概率从大到小加起来刚够 $p$ 的那几名：
+# 接下来是挑一个。三个常用的旋钮：温度把分数除以一个数，越小越偏向第一名；top-k 只留前 $k$ 名；top-p 从大到小留，概率加起来一够 $p$ 就停。后两个留下的，再除以它们的和，加起来又是 1。为了有东西可剪，后两个用温度 8：
 
-# %% [markdown] lang="en" of="753470d7"
-# The softmax again: it turns scores into numbers that sum to 1. A real model has 152064 scores here; we have 146.
+# %% [markdown] lang="en" of="cbc05285"
+# That 年 and 月 come first is no discovery: the row was made from them. Their scores are {{ logits[best[0]] - logits[best[1]]:.2f}} apart: the row of 月 has length {{ lengths[tokens.index("月")]:.2f}}, that of 年 {{ lengths[tokens.index("年")]:.2f}}. That is not much, and after the softmax it is {{ probabilities[best[0]]:.3f}} against {{ probabilities[best[1]]:.3f}}. A real model has 152064 scores here; we have 146.
 #
-# Then one token is picked. There are three usual knobs. Temperature divides the scores by a number; the smaller it is, the more goes to the first. Top-k keeps the first $k$ only. Top-p keeps those that, from the largest down, are enough to reach $p$:
+# Then one token is picked. There are three usual knobs. Temperature divides the scores by a number; the smaller it is, the more goes to the first. Top-k keeps the first $k$ only. Top-p keeps tokens from the largest down and stops as soon as their probabilities add up to $p$. With the last two, what is kept is divided by its sum, so that it sums to 1 again. To have something to cut, they are shown at temperature 8:
 
 # %%
 for temperature in (2, 1, 1 / 2):
@@ -299,6 +307,7 @@ sorted_p = spread_out[best]  # [146], largest first
 top_k = sorted_p[:5] / sorted_p[:5].sum()
 enough = int(np.searchsorted(np.cumsum(sorted_p), 1 / 2)) + 1  # how many reach one half
 top_p = sorted_p[:enough] / sorted_p[:enough].sum()
+print(f"temperature 8:  {show.row(sorted_p[:5])}")
 print(f"top-k, k = 5:   {show.row(top_k)}")
 print(f"top-p, p = 1/2: {enough} of {len(tokens)} tokens are kept")
 assert np.isclose(top_k.sum(), 1) and np.isclose(top_p.sum(), 1)
@@ -332,9 +341,9 @@ assert attention_output.shape == (6, tensors["blk.0.attn_output.weight"].shape[0
 # | 进去的 | 28 个头的上下文并排 | 最后一次归一化以后的一行 |
 # | 出来的 | 加回残差流的 3584 个数 | 每个候选的词一个分数 |
 #
-# 小一些的 Qwen2.5（3B 及以下）没有 `output.weight`：嵌入那张表也拿来当输出矩阵，叫共享（tied）。7B 不共享，文件里两个都在：
+# 按公开的配置（`tie_word_embeddings`），小一些的 Qwen2.5（3B 及以下）没有自己的输出矩阵：嵌入那张表也拿来当输出矩阵，叫共享（tied）。7B 不共享，文件里两个都在：
 
-# %% [markdown] lang="en" of="bd127f45"
+# %% [markdown] lang="en" of="d8674c71"
 # | | `blk.N.attn_output.weight` | `output.weight` |
 # |---|---|---|
 # | what it is | $W_O$, the output projection | the output matrix, `lm_head` |
@@ -343,7 +352,7 @@ assert attention_output.shape == (6, tensors["blk.0.attn_output.weight"].shape[0
 # | what goes in | the contexts of 28 heads side by side | a row after the last norm |
 # | what comes out | 3584 numbers, added to the residual stream | a score for each candidate token |
 #
-# The smaller Qwen2.5 (3B and below) have no `output.weight`: the table of embeddings serves as the output matrix too, which is called tied. In 7B they are not tied, and the file has both:
+# By their published configuration (`tie_word_embeddings`), the smaller Qwen2.5 (3B and below) have no output matrix of their own: the table of embeddings serves as the output matrix too, which is called tied. In 7B they are not tied, and the file has both:
 
 # %%
 for name in ("token_embd.weight", "output.weight"):
@@ -354,12 +363,12 @@ assert tensors["token_embd.weight"].kind != tensors["output.weight"].kind  # sto
 # %% [markdown] lang="zh"
 # ## 你自己的文件
 #
-# 手里有一个 GGUF 文件，把路径填在下面。支持 Qwen2 和 LLaMA 两类。打开只看目录，几毫秒；`layer(0)` 解出第 0 层注意力的参数，可以直接交给 `qwen.layer`：
+# 手里有一个 GGUF 文件，把路径填在下面。支持 Qwen2 和 LLaMA 两类。打开只看目录，不读参数；`layer(0)` 解出第 0 层注意力的参数，可以直接交给 `qwen.layer`：
 
-# %% [markdown] lang="en" of="b6473421"
+# %% [markdown] lang="en" of="96cbbb6c"
 # ## Your own file
 #
-# If you have a GGUF file, put its path below. Files of the Qwen2 and LLaMA kinds are supported. Opening looks at the table of contents only and takes milliseconds. `layer(0)` decodes the attention parameters of layer 0, ready for `qwen.layer`:
+# If you have a GGUF file, put its path below. Files of the Qwen2 and LLaMA kinds are supported. Opening reads the table of contents only, not the parameters. `layer(0)` decodes the attention parameters of layer 0, ready for `qwen.layer`:
 
 # %%
 MY_FILE = None  # a path in quotes
@@ -379,7 +388,7 @@ else:
 #
 # <details><summary>答案</summary>
 #
-# 它是第 5 层的 $W_O$，把 28 个头的上下文混成 3584 个数，加回残差流。变成词的是 `output.weight`，全模型一个，在 28 层之后。
+# 它是第 5 层的 $W_O$，把 28 个头的上下文混成 3584 个数，加回残差流。给每个候选的词打分的是 `output.weight`，全模型一个，在 28 层之后。打完分，再挑一个词。
 #
 # </details>
 #
@@ -401,14 +410,14 @@ else:
 #
 # 一层要花多少，见 [10 开销](10_cost.ipynb)。回到 [00 地图](00_map.ipynb)。
 
-# %% [markdown] lang="en" of="2e40b3d4"
+# %% [markdown] lang="en" of="6a2b1bee"
 # ## Three questions
 #
 # **1.** Someone says that `blk.5.attn_output.weight` turns the result of layer 5 into the next token. What is wrong?
 #
 # <details><summary>Answer</summary>
 #
-# It is the $W_O$ of layer 5. It mixes the contexts of 28 heads into 3584 numbers that are added to the residual stream. What leads to tokens is `output.weight`, one in the whole model, after 28 layers.
+# It is the $W_O$ of layer 5. It mixes the contexts of 28 heads into 3584 numbers that are added to the residual stream. What gives each candidate token a score is `output.weight`, one in the whole model, after 28 layers. Only then is a token picked.
 #
 # </details>
 #
