@@ -1,4 +1,4 @@
-"""Notebook 06 with MY_FILE set: every cell, its asserts included, on a file of the real size."""
+"""Notebooks 06 and 07 with MY_FILE set: every cell, asserts included, on a file of the real size."""
 
 import re
 from pathlib import Path
@@ -55,18 +55,29 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_notebook_06_runs_on_a_file_of_ones_own(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def run(name: str, file: Path) -> dict[str, object]:
+    """Every code cell of a source, and the names they leave behind."""
     names: dict[str, object] = {}
     n_set = 0
-    for cell in source.read(source.path_of("06_real_shapes")):
+    for cell in source.read(source.path_of(name)):
         if isinstance(cell, Code):
             text, n = re.subn(r"(?m)^MY_FILE = None", f"MY_FILE = {str(file)!r}", cell.text)
             n_set += n
-            exec(compile(text, f"06, line {cell.line}", "exec"), names)
+            exec(compile(text, f"{name}, line {cell.line}", "exec"), names)
     assert n_set == 1
-    assert "7 times as many" in capsys.readouterr().out
-    x = names["X"]
+    return names
+
+
+def test_notebook_06_runs_on_a_file_of_ones_own(file: Path) -> None:
+    x = run("06_real_shapes", file)["X"]
     assert isinstance(x, np.ndarray)
     assert 0.01 < x.std() < 0.03  # the file's embeddings, not the seeded ones
+
+
+def test_notebook_07_opens_a_file_of_ones_own(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("07_two_outputs", file)
+    told = capsys.readouterr().out
+    assert "qwen2 1 layers" in told and "no file given" not in told
+    assert told.rstrip().endswith("[6, 3584]")

@@ -132,13 +132,16 @@ assert after_off < 1e-3 * np.abs(after).max()
 # 12 layers of 12 heads are 144 tables, each [8, 8]. Layers and heads count from 0 here; heads 1 and 2 of the toy count from 1:
 
 # %%
+best = A.argmax(axis=-1)  # [12, 12, 8]: the key each query looks at most
+at_ends = np.isin(best, (开头, 结尾))
+print(f"{best.size} rows; the maximum is on <s> or </s> in {at_ends.sum()}, {at_ends.mean():.0%}")
 figures_trained.all_heads(A, lang)
 
 # %% [markdown] lang="zh"
-# 文章教的读法是逐行找最大值。144 张用眼睛看太多，也容易只看见想看的。用数来找：给每个头算六个数。前五个是平均权重：给后一个词、前一个词、自己、`<s>`、`</s>` 各多少。第六个是熵（entropy），量一行有多分散：$-\sum_j A_j \ln A_j$，$A_j$ 是这一行的第 $j$ 个权重。$e$ 的熵次方，读作“好像几个词平分”：全在一个词上是 1，八个词平分是 8。
+# 文章教的读法是逐行找最大值。这里有 {{ best.size }} 行，其中 {{ at_ends.mean():.0%}} 的最大值在 `<s>` 或 `</s>` 上，最大值自己说不出多少。144 张用眼睛看太多，也容易只看见想看的。用数来找：给每个头算六个数。前五个是平均权重：给后一个词、前一个词、自己、`<s>`、`</s>` 各多少。第六个是熵（entropy），量一行有多分散：$-\sum_j A_j \ln A_j$，$A_j$ 是这一行的第 $j$ 个权重。$e$ 的熵次方，读作“好像几个词平分”：全在一个词上是 1，八个词平分是 8。
 
-# %% [markdown] lang="en" of="5d109ca5"
-# The article's way of reading is to look for the maximum of each row. 144 tables are too many for that, and the eye finds what it wants to find. Use numbers, six for each head. Five are mean weights: on the token after, the token before, itself, `<s>`, `</s>`. The sixth is the entropy, which tells how spread out a row is: $-\sum_j A_j \ln A_j$, where $A_j$ is weight $j$ of the row. $e$ to the power of the entropy reads "as if so many tokens shared evenly": 1 when everything is on one token, 8 when eight share alike.
+# %% [markdown] lang="en" of="87c29a60"
+# The article's way of reading is to look for the maximum of each row. Here are {{ best.size }} rows, and in {{ at_ends.mean():.0%}} of them the maximum is on `<s>` or `</s>`; maxima alone do not tell much. 144 tables are too many to look through, and the eye finds what it wants to find. Use numbers, six for each head. Five are mean weights: on the token after, the token before, itself, `<s>`, `</s>`. The sixth is the entropy, which tells how spread out a row is: $-\sum_j A_j \ln A_j$, where $A_j$ is weight $j$ of the row. $e$ to the power of the entropy reads "as if so many tokens shared evenly": 1 when everything is on one token, 8 when eight share alike.
 
 # %%
 i = np.arange(S)
