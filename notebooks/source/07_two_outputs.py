@@ -263,12 +263,12 @@ typical = float(np.median(cosine[~np.eye(len(tokens), dtype=bool)]))
 print(f"median over all pairs of rows: {typical:.2f}")
 
 # %% [markdown] lang="zh"
-# 「？」的邻居是「！」，余弦 {{ neighbours("？")[0][1]:.2f}}。「年」最近的是「月」和「日」，{{ neighbours("年")[0][1]:.2f}} 和 {{ neighbours("年")[1][1]:.2f}}。数不大，可是任意两行的余弦，中位数只有 {{ typical:.2f}}。这几个例子里，用处相近的词，行也近一些。「的」的邻居却是标点：邻居不总是这样好懂。
+# 「？」的邻居是 `！`，余弦 {{ neighbours("？")[0][1]:.2f}}。「年」最近的是「月」和「日」，{{ neighbours("年")[0][1]:.2f}} 和 {{ neighbours("年")[1][1]:.2f}}。数不大，可是任意两行的余弦，中位数只有 {{ typical:.2f}}。这几个例子里，用处相近的词，行也近一些。「的」的邻居却是标点：邻居不总是这样好懂。
 #
 # 没有整个模型，就没有真的最后一行。借一行来用：拿「年」和「月」两行的平均，当作走完 28 层的结果，看它给 146 个词打多少分：
 
-# %% [markdown] lang="en" of="371d0813"
-# The neighbour of ？ is ！, with a cosine of {{ neighbours("？")[0][1]:.2f}}. Nearest to 年 (year) are 月 (month) and 日 (day), with {{ neighbours("年")[0][1]:.2f}} and {{ neighbours("年")[1][1]:.2f}}. These are not large, but the median over all pairs of rows is only {{ typical:.2f}}. In these examples tokens of like use have rows that are nearer. The neighbours of 的 are punctuation marks: neighbours are not always so easy to read.
+# %% [markdown] lang="en" of="8e4305a6"
+# The neighbour of ？ is `！`, with a cosine of {{ neighbours("？")[0][1]:.2f}}. Nearest to 年 (year) are 月 (month) and 日 (day), with {{ neighbours("年")[0][1]:.2f}} and {{ neighbours("年")[1][1]:.2f}}. These are not large, but the median over all pairs of rows is only {{ typical:.2f}}. In these examples tokens of like use have rows that are nearer. The neighbours of 的 are punctuation marks: neighbours are not always so easy to read.
 #
 # Without the whole model we do not have a real last row. Borrow one: take the mean of the rows of 年 and 月 for the result of 28 layers, and see what scores it gives to the 146 tokens:
 
