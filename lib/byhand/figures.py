@@ -215,7 +215,7 @@ def _at_least_one(items: Collection[object]) -> None:
         refuse("没有东西可画。", "there is nothing to draw.")
 
 
-def _at_most(items: Collection[object], most: int) -> None:
+def at_most(items: Collection[object], most: int) -> None:
     """Refuse more curves than there are colours; a figure that left some out would be wrong."""
     _at_least_one(items)
     if len(items) > most:
@@ -350,7 +350,7 @@ def dot_product_spread(samples: Mapping[int, ArrayLike], lang: str) -> Picture:
 
     samples: d_k -> the dot products [n].
     """
-    _at_most(samples, 4)
+    at_most(samples, 4)
     with style():
         title = pick(lang, "点积的分布", "How dot products spread")
         picture = Picture(9.2, 3.7, title)
@@ -395,7 +395,7 @@ def saturation(
     the softmax Jacobian for unscaled scores of each of the `widths` d_k. Figure 7-3 of the article.
     """
     scores = checks.row("row", row, len(TOKENS))
-    _at_most(slopes, 3)
+    at_most(slopes, 3)
     _at_least_one(factors)
     with style():
         title = pick(lang, "分数越大，softmax 越饱和", "Larger scores, a saturated softmax")

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 from numpy.typing import ArrayLike
 
-from byhand.checks import as_array, refuse, row, same, shape_text, whole
+from byhand.checks import as_array, refuse, row, shape_text, whole
 from byhand.figures import (
     BLUE,
     GREEN,
@@ -21,9 +22,11 @@ from byhand.figures import (
     SKY,
     YELLOW,
     Picture,
+    at_most,
     style,
 )
 from byhand.models import Model, output_width
+from byhand.qwen import refuse_uneven
 from byhand.toy import TOKENS
 from byhand.words import pick
 from byhand.worked import number
@@ -35,11 +38,7 @@ _TINTS = ("#CFE4F3", "#F7DCC9", "#CBEBDF", "#F1DDE8")
 def shared_heads(n_heads: int, n_kv_heads: int, lang: str) -> Picture:
     """Which query heads share which K/V head, as lines between two rows of boxes."""
     whole("n_heads", n_heads), whole("n_kv_heads", n_kv_heads)
-    if n_heads % n_kv_heads:
-        refuse(
-            f"{n_heads} 个查询头分不到 {n_kv_heads} 个键值头上。",
-            f"{n_heads} query heads cannot be shared out over {n_kv_heads} K/V heads.",
-        )
+    refuse_uneven(n_heads, n_kv_heads)
     group = n_heads // n_kv_heads
     title = pick(lang, "哪些查询头合用一个键值头", "Which query heads share a K/V head")
     with style():
@@ -130,11 +129,7 @@ def score_by_distance(distances: ArrayLike, scores: Mapping[str, ArrayLike], lan
     distances [n]; scores: a label -> [n], curves drawn over each other.
     """
     x = row("distances", distances)
-    if not 0 < len(scores) <= len(_CURVES):
-        refuse(
-            f"要 1 到 {len(_CURVES)} 条曲线，给了 {len(scores)} 条。",
-            f"1 to {len(_CURVES)} curves are drawn, not {len(scores)}.",
-        )
+    at_most(scores, len(_CURVES))
     title = pick(lang, "位置之中，只有距离算数", "Of the two positions, only the distance counts")
     with style():
         picture = Picture(9.0, 3.4, title)
@@ -221,7 +216,7 @@ def parameter_bars(
             shades = _CURVES if y == 0 else ("#5A5A5A", "#6E6E6E", "#828282")
             for n, name in enumerate(names):
                 size = counts[name] / 1e6
-                ax.barh(y, size, left=left, color=shades[n], ec="white", height=0.62)
+                ax.barh(y, size, left=left, color=shades[n % len(shades)], ec="white", height=0.62)
                 narrow = size < 0.02 * sum(counts.values()) / 1e6
                 ax.text(
                     left + size / 2, y - 0.36 if narrow else y, f"{name}\n{size:.1f}", ha="center",
@@ -238,6 +233,14 @@ def parameter_bars(
         ax.margins(x=0.08)
         ax.set_title(title)
     return picture
+
+
+def _one_line_each(ax: Axes, models: Sequence[Model]) -> None:
+    """The names of models down the side, the first on top, and a legend in the free corner."""
+    ax.legend(frameon=False, loc="lower right")
+    ax.set_yticks(range(len(models)), [m.name for m in models])
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
 
 
 def output_projections(models: Sequence[Model], lang: str) -> Picture:
@@ -264,10 +267,7 @@ def output_projections(models: Sequence[Model], lang: str) -> Picture:
             label=pick(lang, "不方：进来（头数 × 值的宽度）", "in (heads × width of a value)"),
         )
         ax.barh(0, 0, color=YELLOW, label=pick(lang, "不方：出去（d_model）", "out (d_model)"))
-        ax.legend(frameon=False, loc="lower right")
-        ax.set_yticks(range(len(models)), [m.name for m in models])
-        ax.invert_yaxis()
-        ax.tick_params(axis="y", length=0)
+        _one_line_each(ax, models)
         ax.margins(x=0.12)
         ax.set_title(title)
     return picture
@@ -295,10 +295,7 @@ def heads_of_models(models: Sequence[Model], lang: str) -> Picture:
             picture.says.append(f"{m.name}: {m.n_heads} × {width}, K/V {kv}")
         ax.barh(0, 0, color=BLUE, label=pick(lang, "查询头 × 宽度", "query heads × width"))
         ax.barh(0, 0, color=YELLOW, label=pick(lang, "键值头", "K/V heads"))
-        ax.legend(frameon=False, loc="lower right")
-        ax.set_yticks(range(len(models)), [m.name for m in models])
-        ax.invert_yaxis()
-        ax.tick_params(axis="y", length=0)
+        _one_line_each(ax, models)
         ax.margins(x=0.14)
         ax.set_xlabel(pick(lang, "头的个数", "heads"))
         ax.set_title(title)
@@ -321,11 +318,7 @@ def growth(
     numbers only: measured ones differ from run to run.
     """
     x = row("lengths", lengths)
-    if not 0 < len(predicted) <= len(_CURVES):
-        refuse(
-            f"要 1 到 {len(_CURVES)} 步，给了 {len(predicted)} 步。",
-            f"1 to {len(_CURVES)} steps are drawn, not {len(predicted)}.",
-        )
+    at_most(predicted, len(_CURVES))
     title = pick(
         lang,
         "每一步怎样随词数增长（最长时记作 1）",
@@ -400,7 +393,7 @@ def tiles(n: int, block: int, lang: str) -> Picture:
 def cache_growth(lengths: ArrayLike, gigabytes: Mapping[str, ArrayLike], lang: str) -> Picture:
     """The K/V cache of several models over the number of tokens, in GB. lengths [n], each [n]."""
     x = row("lengths", lengths)
-    same("曲线数", "the number of curves", given=min(len(gigabytes), 6), drawn=len(gigabytes))
+    at_most(gigabytes, len(_CURVES))
     title = pick(lang, "K/V 缓存（GB，每个数 2 字节）", "K/V cache (GB, 2 bytes a number)")
     with style():
         picture = Picture(8.4, 3.8, title)

@@ -112,7 +112,7 @@ def group_heads(q: ArrayLike, n_kv_heads: int) -> Array:
     """
     q, n_kv_heads = as_array("q", q, ndim=3), whole("n_kv_heads", n_kv_heads)
     n_heads = q.shape[-3]
-    _refuse_uneven(n_heads, n_kv_heads)
+    refuse_uneven(n_heads, n_kv_heads)
     return q.reshape(*q.shape[:-3], n_kv_heads, n_heads // n_kv_heads, *q.shape[-2:])
 
 
@@ -225,7 +225,7 @@ def check(h: ArrayLike, weights: LayerWeights, shape: LayerShape, cache: Cache |
 def _check_shape(shape: LayerShape) -> None:
     for name in ("d_model", "n_heads", "n_kv_heads", "d_head"):
         whole(name, getattr(shape, name))
-    _refuse_uneven(shape.n_heads, shape.n_kv_heads)
+    refuse_uneven(shape.n_heads, shape.n_kv_heads)
     rope.even(shape.d_head)
 
 
@@ -262,7 +262,8 @@ def _check_cache(cache: Cache, h: Array, shape: LayerShape) -> None:
         as_array("cache.k", cache.k), as_array("cache.v", cache.v)
 
 
-def _refuse_uneven(n_heads: int, n_kv_heads: int) -> None:
+def refuse_uneven(n_heads: int, n_kv_heads: int) -> None:
+    """Refuse query heads that cannot be shared out evenly over the K/V heads."""
     if n_heads % n_kv_heads:
         refuse(
             f"{n_heads} 个查询头分不到 {n_kv_heads} 个键值头上：每个键值头要管一样多的查询头。",
