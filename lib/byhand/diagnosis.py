@@ -1,0 +1,422 @@
+"""`diagnose`: what went wrong in an attention function, or in results computed elsewhere."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from byhand import calls, mistakes, probes, symptoms
+from byhand.calls import Line, Outcome, Wanted
+from byhand.checks import Array, refuse, shape_text
+from byhand.matching import Match, book
+from byhand.probes import CASES, Kind
+from byhand.steps import Problem
+from byhand.words import EDITIONS, edition
+
+SECONDS: Final = 10.0
+
+# How a mask can be handed over: what the function takes, and the array for it.
+_MASKS: Final[Mapping[str, Callable[[Array], Array]]] = {
+    "added": lambda mask: mask,
+    "true = may look": lambda mask: mask == 0,
+    "1 = may look": lambda mask: (mask == 0).astype(int),
+    "true = may not": lambda mask: mask != 0,
+}
+_MASK_WORDS: Final = {
+    "added": Line("遮罩是加上去的 0 和 −∞", "its mask is added, 0 and −∞"),
+    "true = may look": Line("遮罩里 True 是可以看", "in its mask True means: may look"),
+    "1 = may look": Line("遮罩里 1 是可以看", "in its mask 1 means: may look"),
+    "true = may not": Line(
+        "遮罩里 True 是不能看（PyTorch 里两种约定都有，别混用）",
+        "in its mask True means: may NOT look (PyTorch has both conventions; keep them apart)",
+    ),
+}
+_OUT_IN: Final = Line(
+    "它的权重按 [d_out, d_in] 存（像 nn.Linear 和 GGUF）",
+    "its weights are stored [d_out, d_in], as in nn.Linear and GGUF",
+)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The answer: its text is what a notebook shows. `lang` None is both languages."""
+
+    correct: bool
+    mistakes: tuple[tuple[str, ...], ...]  # equally good explanations, each a set of names
+    precision: str | None  # of what was found, where it was found
+    stage: str | None  # the first stage that differs, where no mistake explains the numbers
+    lines: tuple[Line, ...]
+    lang: str | None = None
+
+    def __str__(self) -> str:
+        shown = EDITIONS if self.lang is None else (self.lang,)
+        order = sorted(shown)  # English first where both are shown
+        return "\n\n".join("\n".join(line[edition(lang)] for line in self.lines) for lang in order)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to call the function: with which kind of problem, masks and weights."""
+
+    kind: Kind
+    mask: str = "added"
+    out_in: bool = False
+
+
+def diagnose(
+    function: Callable[..., Any] | None = None,
+    *,
+    output: Any = None,
+    kit: Any = None,
+    causal: bool | None = None,
+    n_heads: int | None = None,
+    n_kv_heads: int | None = None,
+    theta: float | None = None,
+    lang: str | None = None,
+    seconds: float = SECONDS,
+) -> Diagnosis:
+    """What is wrong with an attention: which mistake of the catalogue, or which two, it makes.
+
+    Either `function`, which is called on small problems. Its inputs are found by the names of its
+    parameters: q, k, v [.., n, d]; or x [.., S, d_model], w_q, w_k, w_v [d_model, n_heads·d_head],
+    and as it wants them w_o, b_q, b_k, b_v, n_heads, n_kv_heads, mask, theta, gain, eps. Where it
+    has no parameter for them but sizes or a mask of its own, `n_heads`, `n_kv_heads`, `theta` and
+    `causal` say so; with `causal` None both readings are tried. It returns the context (q, k, v, or
+    no w_o), the output after W_O, or with `gain` x plus that.
+
+    Or `output`, the results of a `kit` (see `kit.write`) computed elsewhere: an array or several.
+
+    The answer is in the language of `lang`, both where it is None. ValueError for wrong arguments
+    of diagnose itself, never for what the function does.
+    """
+    if lang is not None:
+        edition(lang)
+    if (function is None) == (output is None) or (output is not None) != (kit is not None):
+        refuse(
+            "给一个函数：diagnose(函数)；或者给算好的结果：diagnose(output=数组, kit=文件夹)。",
+            "give a function: diagnose(function); or results: diagnose(output=array, kit=folder).",
+        )
+    if output is not None:
+        from byhand import kit as kits  # it reads files, which a function in hand does not need
+
+        return kits.diagnose_output(output, kit, lang)
+    if not callable(function):
+        refuse(
+            f"第一个参数要是函数；给的是 {type(function).__name__}。算好的结果写 output=…, kit=…。",
+            f"the first argument must be a function; it is a {type(function).__name__}. "
+            f"Results are given as output=…, kit=….",
+        )
+    assert function is not None
+    wanted = calls.wanted(function)
+    if isinstance(wanted, Line):
+        return _told((wanted,), lang)
+    sizes = _Sizes(n_heads, n_kv_heads, theta, causal)
+    return _Patient(function, wanted, sizes, lang, seconds).examined()
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    n_heads: int | None
+    n_kv_heads: int | None
+    theta: float | None
+    causal: bool | None
+
+
+def _told(lines: tuple[Line, ...], lang: str | None, **found: Any) -> Diagnosis:
+    blank: dict[str, Any] = {"correct": False, "mistakes": (), "precision": None, "stage": None}
+    return Diagnosis(**{**blank, **found}, lines=lines, lang=lang)
+
+
+class _Patient:
+    """A function under examination."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        wanted: Wanted,
+        sizes: _Sizes,
+        lang: str | None,
+        seconds: float,
+    ) -> None:
+        self.function, self.wanted, self.lang, self.seconds = function, wanted, lang, seconds
+        self.kind = _kind(wanted, sizes)
+        self.masked = wanted.has("mask") or wanted.has("causal")
+        self.readings = (
+            (True,) if self.masked else (False, True) if sizes.causal is None else (sizes.causal,)
+        )
+
+    # ---- calling
+
+    def call(self, way: _Way, problem: Problem) -> Outcome:
+        inputs = {name: _input(role, problem, way) for name, role in self.wanted.roles.items()}
+        return calls.call(self.function, inputs, self.seconds)
+
+    def ways(self, leading: tuple[int, ...]) -> Iterator[_Way]:
+        """Every way to hand over masks and weights, the usual first."""
+        masks = _MASKS if self.wanted.has("mask") else ("added",)
+        sides = (False, True) if self.kind.from_x else (False,)
+        for out_in, mask in product(sides, masks):
+            yield _Way(replace(self.kind, leading=leading), mask, out_in)
+
+    def layouts(self) -> tuple[tuple[int, ...], ...]:
+        return ((), probes.BATCH) if self.kind.from_x else ((), (2, 3), (2,))
+
+    def _asker(self, way: _Way) -> symptoms.Ask:
+        return lambda problem: self.call(way, problem).output
+
+    # ---- examining
+
+    def examined(self) -> Diagnosis:
+        first: Line | None = None
+        for leading in self.layouts():
+            answer = self._in_layout(leading)
+            if isinstance(answer, Diagnosis):
+                return answer
+            first = first or answer
+        assert first is not None
+        return _told((Line(f"✗ 没有算成：{first.zh}", f"✗ No result: {first.en}"),), self.lang)
+
+    def _in_layout(self, leading: tuple[int, ...]) -> Diagnosis | Line:
+        """The diagnosis with these leading axes, or why the function does not take them."""
+        trouble: Line | None = None
+        best: tuple[tuple[int, int, int], _Way, Match] | None = None
+        usual: tuple[_Way, dict[str, Outcome]] | None = None
+        for way in self.ways(leading):
+            outcomes = {
+                case: self.call(way, probes.problem(self._reading(way, self.readings[-1]), case))
+                for case in CASES
+            }
+            found = {c: o.output for c, o in outcomes.items() if o.output is not None}
+            if not found:
+                trouble = trouble or outcomes["square"].trouble
+                continue
+            usual = usual or (way, outcomes)
+            for causal in self.readings:
+                kind = self._reading(way, causal)
+                match = book(kind).match(found)
+                if match is not None and (best is None or match.rank() < best[0]):
+                    best = match.rank(), replace(way, kind=kind), match
+            if best is not None and best[0][:2] == (0, 0):
+                break
+        if usual is None:
+            assert trouble is not None
+            return trouble
+        if best is None:
+            return self._unexplained(*usual)
+        return self._explained(best[1], best[2], usual[1])
+
+    def _reading(self, way: _Way, causal: bool) -> Kind:
+        own_mask = not self.masked and True in self.readings
+        return replace(way.kind, causal=causal, own_mask=own_mask)
+
+    # ---- telling
+
+    def _explained(self, way: _Way, match: Match, outcomes: Mapping[str, Outcome]) -> Diagnosis:
+        lines = [*headline(match)]
+        if match.correct:
+            lines += self._how(way)
+            lines += self._with_leading(way)
+            lines += _failed_cases(outcomes)
+        lines += outcomes["square"].notes
+        return _told(
+            tuple(lines), self.lang,
+            correct=match.correct and not match.differ,
+            mistakes=() if match.correct else match.explanations, precision=match.precision,
+        )  # fmt: skip
+
+    def _how(self, way: _Way) -> list[Line]:
+        """What the function was understood to be."""
+        lines = []
+        if not self.masked and way.kind.causal != bool(self.readings[0]):
+            lines.append(Line("它带因果遮罩。", "It has a causal mask."))
+        elif not self.masked and len(self.readings) == 2:
+            lines.append(
+                Line(
+                    "它没有因果遮罩；应该有的话，写 diagnose(…, causal=True)。",
+                    "It has no causal mask; if it should have one, write diagnose(…, causal=True).",
+                )
+            )
+        if self.wanted.has("mask"):
+            word = _MASK_WORDS[way.mask]
+            lines.append(Line(word.zh + "。", word.en[0].upper() + word.en[1:] + "."))
+        if way.out_in:
+            lines.append(Line(_OUT_IN.zh + "。", _OUT_IN.en[0].upper() + _OUT_IN.en[1:] + "."))
+        return lines
+
+    def _with_leading(self, way: _Way) -> list[Line]:
+        """What a function that is right on single matrices does with a batch or heads in front."""
+        if way.kind.leading:
+            return []
+        for leading in self.layouts()[1:]:
+            kind = replace(way.kind, leading=leading)
+            outcome = self.call(replace(way, kind=kind), probes.problem(kind, "square"))
+            if outcome.output is None:
+                continue
+            match = book(kind).match({"square": outcome.output})
+            shape = shape_text((*leading, 0)).replace("0]", "…]")
+            if match is None:
+                return [
+                    Line(
+                        f"只给一个句子时是对的；前面多了轴（{shape}）就不对了。",
+                        f"Right for one sentence; with leading axes ({shape}) it is not.",
+                    )
+                ]
+            if not match.correct:
+                listed = _said(match)
+                return [
+                    Line(
+                        f"只给一个句子时是对的；前面多了轴（{shape}），就成了：{listed.zh}。",
+                        f"Right for one sentence; with leading axes ({shape}) {listed.en}.",
+                    )
+                ]
+            break
+        return []
+
+    def _unexplained(self, way: _Way, outcomes: Mapping[str, Outcome]) -> Diagnosis:
+        case = next(c for c in CASES if outcomes[c].output is not None)
+        kind = self._reading(way, self.readings[-1])
+        ask = self._asker(replace(way, kind=kind))
+        problem = probes.problem(kind, case)
+        if len(self.readings) == 2 and symptoms.leaks(problem, ask):
+            problem = replace(problem, mask=None)  # it looks ahead, so it means no mask
+        stage, lines = symptoms.examine(problem, outcomes[case], ask)
+        return _told(
+            (*UNKNOWN, *lines, *outcomes[case].notes),
+            self.lang, stage=stage,
+        )  # fmt: skip
+
+
+UNKNOWN: Final = (
+    Line(
+        "✗ 不对。目录里没有哪个错误、也没有哪两个错误会算出这些数。",
+        "✗ Wrong, and no mistake of the catalogue and no two of them give these numbers.",
+    ),
+)
+
+
+def _kind(wanted: Wanted, sizes: _Sizes) -> Kind:
+    """The kind of problem for these parameters."""
+    grouped = wanted.has("n_kv_heads") or sizes.n_kv_heads is not None
+    several = wanted.has("n_heads") or sizes.n_heads is not None or grouped
+    n_heads = sizes.n_heads or (probes.N_HEADS * (probes.GROUP if grouped else 1) if several else 1)
+    n_kv_heads = (sizes.n_kv_heads or probes.N_HEADS) if grouped else n_heads
+    from_x = wanted.has("x")
+    if from_x:
+        probes.refuse_sizes(n_heads, n_kv_heads)
+    theta = sizes.theta if sizes.theta is not None else probes.THETA
+    return Kind(
+        from_x=from_x,
+        n_heads=n_heads if from_x else 1,
+        n_kv_heads=n_kv_heads if from_x else 1,
+        bias="".join(c for c in "qkv" if wanted.has(f"b_{c}")),
+        theta=theta if from_x and (wanted.has("theta") or sizes.theta is not None) else None,
+        w_o=wanted.has("w_o"),
+        norm=wanted.has("gain"),
+    )
+
+
+def _input(role: str, p: Problem, way: _Way) -> Any:
+    """What a parameter of that role gets."""
+    if role == "mask":
+        return None if p.mask is None else _MASKS[way.mask](p.mask)
+    if role == "causal":
+        return True
+    if role == "b_o":
+        return np.zeros(p.x.shape[-1]) if p.x is not None else None
+    if role == "d_model":
+        return p.x.shape[-1] if p.x is not None else p.d_head
+    value = getattr(p, role)
+    if way.out_in and role in ("w_q", "w_k", "w_v", "w_o"):
+        return np.ascontiguousarray(value.T)
+    return value
+
+
+def _said(match: Match) -> Line:
+    """The mistakes of a match, as a clause."""
+    return Line(
+        "；或者".join(
+            "，同时".join(mistakes.find(name).zh for name in names) for names in match.explanations
+        ),
+        ", or ".join(
+            ", and ".join(mistakes.find(name).en for name in names) for names in match.explanations
+        ),
+    )
+
+
+def headline(match: Match) -> list[Line]:
+    """Right or wrong, and what to do about it."""
+    if match.correct:
+        lines = [_right(match)]
+        if match.differ:
+            listed = ", ".join(match.differ)
+            lines = [
+                Line(
+                    f"在一道题上对了，在另一些题（{listed}）上不对，原因不在目录里。",
+                    f"Right on one problem and wrong on others ({listed}), for a reason that is "
+                    f"not in the catalogue.",
+                )
+            ]
+        return lines
+    said = _said(match)
+    lines = [
+        Line(
+            f"✗ 这正是下面这种情况算出来的数：{said.zh}。",
+            f"✗ This is what comes out when {said.en}.",
+        )
+    ]
+    for name in dict.fromkeys(n for names in match.explanations for n in names):
+        mistake = mistakes.find(name)
+        lines.append(Line(f"  该这样写：{mistake.right}", f"  Right: {mistake.right}"))
+        lines.append(
+            Line(f"  看得出来的地方：{mistake.symptom_zh}", f"  How it shows: {mistake.symptom_en}")
+        )
+        if mistake.threads:
+            where = "  ".join(mistake.links())
+            lines.append(Line(f"  别人也遇到过：{where}", f"  It happened to others: {where}"))
+    if match.precision not in ("float64", "float32"):
+        lines.append(
+            Line(
+                f"  相对误差 {match.error:.1g}，是 {match.precision} 的精度。",
+                f"  The numbers agree to {match.error:.1g}, the precision of {match.precision}.",
+            )
+        )
+    return lines
+
+
+def _right(match: Match) -> Line:
+    error = "0" if match.error == 0 else f"{match.error:.0e}"
+    compared = len(match.agree)
+    if match.precision == "float64":
+        return Line(
+            f"✓ 正确。在 {compared} 道题上和参考实现一致，相对误差 {error}。",
+            f"✓ Correct. It agrees with the reference on {compared} problems, to {error}.",
+        )
+    return Line(
+        f"✓ 正确，精度是 {match.precision} 的：在 {compared} 道题上相对误差 {error}。"
+        + ("" if match.precision == "float32" else "如果用的是更高的精度，那还有一处小差别。"),
+        f"✓ Correct within the precision of {match.precision}: on {compared} problems it is off by "
+        f"{error}."
+        + (
+            ""
+            if match.precision == "float32"
+            else " If you compute more precisely than that, something small differs."
+        ),
+    )
+
+
+def _failed_cases(outcomes: Mapping[str, Outcome]) -> list[Line]:
+    """A line on cases without a result."""
+    trouble = outcomes["wide"].trouble
+    if outcomes["square"].output is not None and trouble is not None:
+        return [
+            Line(
+                f"各个宽度都不同时（n_heads · d_head 不等于 d_model，或者键和查询个数不同）：{trouble.zh}",
+                f"Where every width differs (n_heads · d_head is not d_model, or there are more "
+                f"keys than queries), {trouble.en}",
+            )
+        ]
+    return []

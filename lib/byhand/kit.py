@@ -1,0 +1,293 @@
+"""A kit: small problems as files, for an attention written in C, Rust, JavaScript or anything else.
+
+`write` puts the inputs into a folder; the results are then compared by `diagnose(output=…, kit=…)`
+or `byhand diagnose FILE --kit DIR`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from byhand import diagnosis, probes, symptoms
+from byhand.calls import Line, Outcome
+from byhand.checks import Array, refuse, shape_text
+from byhand.diagnosis import Diagnosis
+from byhand.matching import Book
+from byhand.probes import CASES, Kind
+from byhand.steps import Problem, result
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "attention": Kind(from_x=False),
+    "causal": Kind(from_x=False, causal=True, own_mask=True),
+    "multi_head": Kind(n_heads=probes.N_HEADS, n_kv_heads=probes.N_HEADS, w_o=True),
+    "multi_head_causal": Kind(
+        n_heads=probes.N_HEADS, n_kv_heads=probes.N_HEADS, w_o=True, causal=True
+    ),
+    "layer": Kind(
+        n_heads=probes.N_HEADS * probes.GROUP, n_kv_heads=probes.N_HEADS, bias="qkv",
+        theta=probes.THETA, w_o=True, causal=True,
+    ),
+    "block": Kind(
+        n_heads=probes.N_HEADS * probes.GROUP, n_kv_heads=probes.N_HEADS, bias="qkv",
+        theta=probes.THETA, w_o=True, causal=True, norm=True,
+    ),
+}  # fmt: skip
+_NUMBERS: Final = ("n_heads", "n_kv_heads", "d_head", "theta", "eps")
+_STEPS: Final[Mapping[str, Line]] = {
+    "attention": Line("softmax(q kᵀ / √d_head) v", "softmax(q kᵀ / √d_head) v"),
+    "causal": Line(
+        "softmax(q kᵀ / √d_head + mask) v，mask 遮住后面的词",
+        "softmax(q kᵀ / √d_head + mask) v; the mask hides later tokens",
+    ),
+    "multi_head": Line(
+        "q, k, v = x w_q, x w_k, x w_v；切成 n_heads 个头；每个头做 attention；合并；乘 w_o",
+        "q, k, v = x w_q, x w_k, x w_v; split into n_heads heads; attention in each; merge; times w_o",
+    ),
+    "multi_head_causal": Line(
+        "和 multi_head 一样，加因果遮罩", "as multi_head, with a causal mask"
+    ),
+    "layer": Line(
+        "加偏置 b_q、b_k、b_v；q 和 k 用 RoPE（底数 theta，第 i 对是 i 和 i + d_head/2，位置从 0 数）；"
+        "n_heads / n_kv_heads 个查询头共用一个 K/V 头；因果遮罩；合并；乘 w_o",
+        "with biases b_q, b_k, b_v; RoPE on q and k (base theta, pair i is i and i + d_head/2, "
+        "positions from 0); n_heads / n_kv_heads query heads share a K/V head; causal mask; merge; "
+        "times w_o",
+    ),
+    "block": Line(
+        "x + layer(RMSNorm(x))，RMSNorm 用 gain 和 eps",
+        "x + layer(RMSNorm(x)), RMSNorm with gain and eps",
+    ),
+}
+
+
+def write(folder: Any, name: str = "multi_head") -> Path:
+    """Write the inputs of a kind of attention into `folder`, one folder for each case.
+
+    Each array as .npy (float64), .json (nested lists) and .bin (float32, little-endian, rows one
+    after the other); kit.json says what there is. ValueError for an unknown name or a folder that
+    holds something else.
+    """
+    if name not in KINDS:
+        known = ", ".join(KINDS)
+        refuse(f"没有叫 {name!r} 的题。有的是：{known}", f"no kit {name!r}; there are: {known}")
+    root = Path(folder)
+    if root.exists() and (not root.is_dir() or (any(root.iterdir()) and not _is_kit(root))):
+        refuse(
+            f"{root} 已经在了，而且不是题目文件夹；换一个名字。",
+            f"{root} is there already and is no kit; choose another name.",
+        )
+    described: dict[str, Any] = {
+        "kind": name, "says": {"zh": _STEPS[name].zh, "en": _STEPS[name].en}, "cases": {},
+    }  # fmt: skip
+    for case in CASES:
+        problem = probes.problem(KINDS[name], case)
+        place = root / case
+        place.mkdir(parents=True, exist_ok=True)
+        arrays = {k: v for k, v in asdict(problem).items() if isinstance(v, np.ndarray)}
+        arrays.pop("mask", None)  # the kit says "causal"; −inf cannot be written as JSON
+        for key, array in arrays.items():
+            np.save(place / f"{key}.npy", array)
+            (place / f"{key}.json").write_text(json.dumps(array.tolist()), encoding="utf-8")
+            array.astype("<f4").tofile(place / f"{key}.bin")
+        wanted = result(problem)
+        assert wanted is not None
+        described["cases"][case] = {
+            "inputs": {key: list(array.shape) for key, array in arrays.items()},
+            "numbers": {
+                n: getattr(problem, n) for n in _NUMBERS if getattr(problem, n) is not None
+            },
+            "causal": problem.mask is not None,
+            "result": list(wanted.shape),
+        }
+    text = json.dumps(described, ensure_ascii=False, indent=2)
+    (root / "kit.json").write_text(text + "\n", encoding="utf-8", newline="\n")
+    (root / "README.txt").write_text(_readme(described), encoding="utf-8", newline="\n")
+    return root
+
+
+def _is_kit(root: Path) -> bool:
+    return (root / "kit.json").is_file()
+
+
+def _readme(described: Mapping[str, Any]) -> str:
+    shapes = "\n".join(
+        f"  {case:<7} -> {shape_text(tuple(told['result']))}"
+        for case, told in described["cases"].items()
+    )
+    return (
+        f"{described['kind']}\n\n"
+        f"{described['says']['en']}\n"
+        "Rows are tokens, weights are [d_in, d_out]: y = x w. Compute the result of one case, or of\n"
+        "all three, and ask:\n\n"
+        "  byhand diagnose result.npy --kit .\n\n"
+        "Results are read as .npy, .json, .csv or .bin (float32). Their shapes tell the case:\n"
+        f"{shapes}\n"
+        "loud has scores of some hundred thousand: float16 cannot hold them, leave it out there.\n\n"
+        f"{described['says']['zh']}\n"
+        "行是词，权重是 [d_in, d_out]：y = x w。算出一道题的结果（或者三道都算），再问：\n\n"
+        "  byhand diagnose result.npy --kit .\n\n"
+        "结果可以是 .npy、.json、.csv 或 .bin（float32）。看形状就知道是哪一道题，见上表。\n"
+        "loud 里的分数有几十万，float16 放不下，用 float16 就不要算这一道。\n"
+    )
+
+
+def read(folder: Any) -> dict[str, Problem]:
+    """The problems of a kit, by case. ValueError for a folder that is no kit or is damaged."""
+    root = Path(folder)
+    try:
+        described = json.loads((root / "kit.json").read_text(encoding="utf-8"))
+        problems = {}
+        for case, told in described["cases"].items():
+            arrays = {
+                name: np.load(root / case / f"{name}.npy", allow_pickle=False)
+                for name in told["inputs"]
+            }
+            if any(list(arrays[n].shape) != shape for n, shape in told["inputs"].items()):
+                raise ValueError("a shape")
+            base = probes.problem(KINDS[described["kind"]], case)
+            problems[case] = Problem(**{**_without_arrays(base), **arrays, **told["numbers"]})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+        refuse(
+            f"{root} 不是完整的题目文件夹（{type(error).__name__}）。先用 byhand kit {root} 写一个。",
+            f"{root} is no complete kit ({type(error).__name__}). Write one: byhand kit {root}.",
+        )
+    return problems
+
+
+def _without_arrays(problem: Problem) -> dict[str, Any]:
+    """The mask and the numbers of a problem: what a kit does not store as arrays."""
+    return {"mask": problem.mask, **{n: getattr(problem, n) for n in _NUMBERS}}
+
+
+def read_result(path: Any) -> Array:
+    """A result from a file: .npy, .json (nested lists), .csv, or .bin (float32, little-endian).
+
+    A .bin has one axis, whatever the result; a .csv has two. ValueError for anything else.
+    """
+    file = Path(path)
+    kind = file.suffix.lower()
+    if kind not in (".npy", ".json", ".csv", ".bin"):
+        refuse(
+            f"{file.name}：认得的是 .npy、.json、.csv 和 .bin。",
+            f"{file.name}: a .npy, .json, .csv or .bin is wanted.",
+        )
+    try:
+        if kind == ".npy":
+            array = np.load(file, allow_pickle=False)
+        elif kind == ".json":
+            array = np.array(json.loads(file.read_text(encoding="utf-8")))
+        elif kind == ".csv":
+            array = _csv(file.read_text(encoding="utf-8-sig"))
+        else:
+            raw = file.read_bytes()
+            if len(raw) % 4:
+                raise ValueError(f"{len(raw)} bytes are no whole number of float32")
+            array = np.frombuffer(raw, "<f4")
+    except FileNotFoundError:
+        refuse(f"没有 {file} 这个文件。", f"there is no file {file}.")
+    except (OSError, ValueError, EOFError) as error:
+        told = " ".join(str(error).split())[:200]
+        refuse(f"{file.name} 读不出来：{told}", f"{file.name} cannot be read: {told}")
+    return _as_result(array, file.name)
+
+
+def _csv(text: str) -> Array:
+    """Rows of numbers; a first line of words is a header. Commas, semicolons, tabs or spaces."""
+    rows = []
+    for n, line in enumerate(text.splitlines()):
+        cells = line.replace(",", " ").replace(";", " ").replace("\t", " ").split()
+        if not cells:
+            continue
+        try:
+            rows.append([float(cell) for cell in cells])
+        except ValueError:
+            if n:
+                raise
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("the rows differ in length")
+    return np.array(rows)
+
+
+def _as_result(value: Any, name: str) -> Array:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "fiu" or array.ndim == 0 or array.size == 0:
+        refuse(
+            f"{name} 里要是一个数的数组；得到的是 {array.dtype}，形状 {shape_text(array.shape)}。",
+            f"{name} must hold an array of numbers; it is {array.dtype}, {shape_text(array.shape)}.",
+        )
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def diagnose_output(output: Any, folder: Any, lang: str | None) -> Diagnosis:
+    """The diagnosis of results of a kit: one array, or several in a list or dict."""
+    problems = read(folder)
+    several = isinstance(output, list | tuple) and all(isinstance(o, np.ndarray) for o in output)
+    given: Sequence[Any] = (
+        list(output.values()) if isinstance(output, Mapping) else output if several else [output]
+    )
+    found: dict[str, Array] = {}
+    for value in given:
+        array = _as_result(value, "output")
+        case = _case_of(array, problems)
+        if case is None:
+            listed = ", ".join(shape_text(_shape(p)) for p in problems.values())
+            line = Line(
+                f"结果的形状是 {shape_text(array.shape)}；这个文件夹里的题，结果的形状是 {listed}。",
+                f"The result has the shape {shape_text(array.shape)}; the problems of this kit have "
+                f"results of the shapes {listed}.",
+            )
+            return Diagnosis(False, (), None, None, (line,), lang)
+        found[case] = array.reshape(_shape(problems[case])) if array.ndim == 1 else array
+    book = Book(problems)
+    match = book.match(found)
+    if match is None:
+        case = next(c for c in CASES if c in found)
+        stage, lines = symptoms.examine(problems[case], Outcome(found[case], {}, None), None)
+        return Diagnosis(False, (), None, stage, (*diagnosis.UNKNOWN, *lines), lang)
+    lines = diagnosis.headline(match)
+    missing = [case for case in CASES if case not in found]
+    if match.correct and missing and match.precision in ("float64", "float32"):
+        listed = ", ".join(missing)
+        lines.append(
+            Line(
+                f"还没有对过：{listed}。有的错误（softmax 没有减最大值、遮罩是有限数）只在 loud 里看得出来。",
+                f"Not compared yet: {listed}. Some mistakes (no maximum subtracted in the softmax, "
+                f"a finite mask) only show in loud.",
+            )
+        )
+    return Diagnosis(
+        match.correct and not match.differ,
+        () if match.correct else match.explanations,
+        match.precision,
+        None,
+        tuple(lines),
+        lang,
+    )
+
+
+def _shape(problem: Problem) -> tuple[int, ...]:
+    wanted = result(problem)
+    assert wanted is not None
+    return wanted.shape
+
+
+def _case_of(array: Array, problems: Mapping[str, Problem]) -> str | None:
+    """The case with that shape, else with that number of numbers, else of rows."""
+    shapes = {case: _shape(p) for case, p in problems.items()}
+    for same in (
+        lambda shape: array.shape == shape,
+        lambda shape: array.ndim == 1 and array.size == int(np.prod(shape)),
+        lambda shape: array.ndim == len(shape) and array.shape[-2] == shape[-2],
+        lambda shape: array.ndim == len(shape) and array.shape[::-1] == shape,
+    ):
+        for case, shape in shapes.items():
+            if same(shape):
+                return case
+    return None

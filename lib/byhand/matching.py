@@ -1,0 +1,168 @@
+"""Which mistakes, one or two at once, lead to exactly these numbers?"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from byhand import mistakes, probes
+from byhand.checks import Array
+from byhand.probes import CASES, Kind
+from byhand.steps import Problem, result
+
+# The largest difference, root mean square over that of the result, that arithmetic of this precision
+# makes on the problems of `probes`. Tests measure it with every step rounded.
+TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 6e-3, "bfloat16": 5e-2}
+SHARP: Final = ("float64", "float32")
+OVERFLOWING: Final = {"softmax_no_max", "softmax_unnormalised"}  # beyond scores of 11 in float16
+
+
+class Match(NamedTuple):
+    """What explains the numbers; () among the explanations is: they are right."""
+
+    explanations: tuple[tuple[str, ...], ...]  # equally good ones, each a set of mistakes by name
+    precision: str
+    error: float  # root mean square of the difference over that of the result
+    agree: tuple[str, ...]  # the cases that it explains
+    differ: tuple[str, ...]  # the cases that it does not
+
+    @property
+    def correct(self) -> bool:
+        return () in self.explanations
+
+    def rank(self) -> tuple[int, int, int]:
+        """Small is good: nothing left unexplained, few mistakes, high precision."""
+        return (
+            len(self.differ),
+            len(self.explanations[0]),
+            list(TOLERANCES).index(self.precision),
+        )
+
+
+def distance(found: Array, wanted: Array | None, lenient: bool = False) -> float:
+    """Root mean square of found − wanted over that of wanted; infinite when they cannot be the same.
+
+    Both must be NaN or infinite in the same places; `lenient` leaves out where `wanted` is.
+    """
+    if wanted is None or found.shape != wanted.shape:
+        return np.inf
+    finite = np.isfinite(wanted)
+    if not lenient and not np.array_equal(found[~finite], wanted[~finite], equal_nan=True):
+        return np.inf
+    if not finite.any():
+        return np.inf if lenient else 0.0
+    f, w = found[finite].astype(np.float64), wanted[finite]
+    if not np.isfinite(f).all():
+        return np.inf
+    size = np.sqrt(np.mean(w**2))
+    return float(np.sqrt(np.mean((f - w) ** 2)) / (size or 1.0))
+
+
+def rounded_to(array: Array) -> str | None:
+    """ "float16" or "bfloat16" when every number is one of that type, else None."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.array_equal(array.astype(np.float16).astype(array.dtype), array, equal_nan=True):
+            return "float16"
+        single = array.astype(np.float32)
+        if not np.array_equal(single.astype(array.dtype), array, equal_nan=True):
+            return None
+    short = bool(np.all(single.view(np.uint32) & 0xFFFF == 0))
+    return "bfloat16" if short else None
+
+
+class Book:
+    """The results that each mistake, and each two, give on some problems."""
+
+    def __init__(self, problems: Mapping[str, Problem]) -> None:
+        self.problems = problems
+        self._known: dict[tuple[str, tuple[str, ...]], Array | None] = {}
+        right = {case: self.outcome(case, ()) for case in problems}
+        self.singles = tuple(
+            m.name
+            for m in mistakes.CATALOGUE
+            if any(self._changes(case, m.name, right[case]) for case in problems)
+        )
+
+    def _changes(self, case: str, name: str, right: Array | None) -> bool:
+        """Whether a mistake can be made on this case and makes a difference."""
+        wrong = self.outcome(case, (name,))
+        return wrong is not None and right is not None and distance(wrong, right) > 1e-9
+
+    def outcome(self, case: str, names: tuple[str, ...]) -> Array | None:
+        """The result with these mistakes; None where the shapes do not allow it."""
+        key = (case, names)
+        if key not in self._known:
+            changes = mistakes.together(*map(mistakes.find, names))
+            self._known[key] = result(self.problems[case], changes)
+        return self._known[key]
+
+    def sets(self, most: int) -> list[tuple[str, ...]]:
+        """Every set of up to `most` mistakes that can be made here at once, fewest first."""
+        return [names for names in mistakes.sets(most) if set(names) <= set(self.singles)]
+
+    def match(self, found: Mapping[str, Array]) -> Match | None:
+        """The best explanation of results, by case; None when there is none."""
+        case = next((c for c in CASES if c in found), None)
+        if case is None:
+            return None
+        everywhere = tuple(TOLERANCES)
+        passes = [
+            (1, SHARP, False, True),
+            (2, SHARP, False, True),
+            (1, SHARP, True, True),
+            (2, SHARP, True, True),
+            (1, everywhere, False, True),
+            (1, SHARP, False, False),
+            (2, SHARP, False, False),
+            (1, everywhere, False, False),
+        ]
+        if rounded_to(found[case]):  # else two mistakes that come near are no explanation
+            passes.insert(5, (2, everywhere, False, True))
+        for most, precisions, lenient, whole in passes:
+            hits = self._hits(found, case, most, lenient)
+            best = _best([h for h in hits if not (whole and h.differ)], precisions)
+            if best is not None:
+                return best
+        return None
+
+    def _hits(self, found: Mapping[str, Array], case: str, most: int, lenient: bool) -> list[Match]:
+        hits = []
+        for names in self.sets(most):
+            error = distance(found[case], self.outcome(case, names), lenient)
+            precision = next((p for p, most_off in TOLERANCES.items() if error <= most_off), None)
+            if precision is None:
+                continue
+            agree: list[str] = [case]
+            differ: list[str] = []
+            for other in found:
+                if other == case:
+                    continue
+                if precision not in SHARP and other in probes.LOUDER:
+                    # rounded scores say little here, and those of the loud case are beyond float16;
+                    # but without the row's maximum the exponentials of the firm case overflow
+                    if other == "firm":
+                        overflows = bool(OVERFLOWING & set(names))
+                        there = not np.isfinite(found[other]).all()
+                        (agree if there == overflows else differ).append(other)
+                    continue
+                off = distance(found[other], self.outcome(other, names), lenient)
+                (agree if off <= 3 * TOLERANCES[precision] else differ).append(other)
+            hits.append(Match((names,), precision, error, tuple(agree), tuple(differ)))
+        return hits
+
+
+def _best(hits: Sequence[Match], precisions: tuple[str, ...]) -> Match | None:
+    """The hit with the best rank, with all others of the same rank as further explanations."""
+    good = [hit for hit in hits if hit.precision in precisions]
+    if not good:
+        return None
+    least = min(hit.rank() for hit in good)
+    ties = [hit for hit in good if hit.rank() == least]
+    return ties[0]._replace(explanations=tuple(hit.explanations[0] for hit in ties))
+
+
+@cache
+def book(kind: Kind) -> Book:
+    """The book of the seeded problems of that kind; made once."""
+    return Book({case: probes.problem(kind, case) for case in CASES})
