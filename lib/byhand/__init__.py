@@ -16,14 +16,17 @@ from byhand.attention import (
     split_heads,
     weigh,
 )
+from byhand.diagnosis import Diagnosis, diagnose
 from byhand.toy import published, reproduces
 
 __all__ = [
+    "Diagnosis",
     "LayerStages",
     "Stages",
     "apply_mask",
     "attention",
     "causal_mask",
+    "diagnose",
     "merge_heads",
     "multi_head_attention",
     "project",

@@ -24,6 +24,7 @@ CASES: Final = {  # name -> tokens; in a result, the number of rows tells which 
     "firm": 19,  # scores of up to a thousand: the exponentials of some are too large for any type
     "loud": 17,  # scores of some hundred thousand: too large for float16
 }
+QUIET = 2.0**-5
 N_HEADS, GROUP = 3, 2
 D_HEAD, PAIRS = 11, 5  # with rotary positions five pairs: d_head = 10
 D_MODEL = 29  # of the wide case, where it is no product
@@ -69,17 +70,19 @@ def problem(kind: Kind, case: str) -> Problem:
     """One case of that kind. ValueError for an odd d_head or heads that do not fit."""
     n = CASES[case]
     d_head = D_HEAD if kind.theta is None else 2 * PAIRS
-    mask = causal_mask(n) if kind.causal else None
     loud = LOUDER.get(case, 1.0)
     if not kind.from_x:
         n_q = n_k = n
         if case == "wide" and not kind.own_mask:
             n_k = n + 4
         d, d_v = D_HEAD, D_HEAD if case == "square" else D_V
+        q = _numbers(case, "q", (*kind.leading, n_q, d), 1.3)
+        if case == "firm":  # not for the first queries
+            q[..., : n_q // 2, :] *= QUIET
         return Problem(
             n_heads=kind.leading[-1] if len(kind.leading) > 1 else 1,
             d_head=d,
-            q=_numbers(case, "q", (*kind.leading, n_q, d), 1.3),
+            q=q,
             k=loud * _numbers(case, "k", (*kind.leading, n_k, d), 1.3),
             v=_numbers(case, "v", (*kind.leading, n_k, d_v), 1),
             mask=causal_mask(n_q, n_k) if kind.causal else None,
@@ -92,18 +95,21 @@ def problem(kind: Kind, case: str) -> Problem:
         return _numbers(case, name, (d_in, d_out), std / math.sqrt(d_in))
 
     w_k = matrix("w_k", d_model, kv_width, 1.2)
-    w_k[:, : d_head if case == "firm" else None] *= (
-        loud  # firm: one head only, the others are quiet
-    )
+    x = _numbers(case, "x", (*kind.leading, n, d_model), 2.0 if kind.norm else 1.0)
+    if case == "firm":  # one K/V head only, and not for the first tokens
+        w_k[:, :d_head] *= loud
+        x[..., : n // 2, :] *= QUIET
+    else:
+        w_k *= loud
     found = Problem(
         kind.n_heads,
         kind.n_kv_heads,
         d_head,
-        x=_numbers(case, "x", (*kind.leading, n, d_model), 2.0 if kind.norm else 1.0),
+        x=x,
         w_q=matrix("w_q", d_model, width, 1.2),
         w_k=w_k,
         w_v=matrix("w_v", d_model, kv_width, 1.5),
-        mask=mask,
+        mask=causal_mask(n) if kind.causal else None,
     )
     if kind.w_o:
         found = replace(found, w_o=matrix("w_o", width, d_model, 2.0))
