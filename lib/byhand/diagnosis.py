@@ -1,5 +1,6 @@
 """`diagnose`: what went wrong in an attention function, or in results computed elsewhere."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,7 +11,7 @@ import numpy as np
 from byhand import calls, mistakes, probes, symptoms
 from byhand.calls import Line, Outcome, Wanted
 from byhand.checks import Array, refuse, shape_text
-from byhand.matching import Match, book
+from byhand.matching import SHARP, Match, book
 from byhand.probes import CASES, Kind
 from byhand.steps import Problem
 from byhand.words import EDITIONS, edition
@@ -266,7 +267,7 @@ class _Patient:
                     )
                 ]
             if not match.correct:
-                listed = _said(match)
+                listed = _said(match.explanations[0])
                 return [
                     Line(
                         f"只给一个句子时是对的；前面多了轴（{shape}），就成了：{listed.zh}。",
@@ -335,15 +336,11 @@ def _input(role: str, p: Problem, way: _Way) -> Any:
     return value
 
 
-def _said(match: Match) -> Line:
-    """The mistakes of a match, as a clause."""
+def _said(names: tuple[str, ...]) -> Line:
+    """Some mistakes, as a clause."""
     return Line(
-        "；或者".join(
-            "，同时".join(mistakes.find(name).zh for name in names) for names in match.explanations
-        ),
-        ", or ".join(
-            ", and ".join(mistakes.find(name).en for name in names) for names in match.explanations
-        ),
+        "；同时，".join(mistakes.find(name).zh for name in names),
+        ", and ".join(mistakes.find(name).en for name in names),
     )
 
 
@@ -355,57 +352,93 @@ def headline(match: Match) -> list[Line]:
             listed = ", ".join(match.differ)
             lines = [
                 Line(
-                    f"在一道题上对了，在另一些题（{listed}）上不对，原因不在目录里。",
-                    f"Right on one problem and wrong on others ({listed}), for a reason that is "
+                    f"✗ 在一道题上对了，在另一些题（{listed}）上不对，原因不在目录里。",
+                    f"✗ Right on one problem and wrong on others ({listed}), for a reason that is "
                     f"not in the catalogue.",
                 )
             ]
         return lines
-    said = _said(match)
-    lines = [
-        Line(
-            f"✗ 这正是下面这种情况算出来的数：{said.zh}。",
-            f"✗ This is what comes out when {said.en}.",
-        )
-    ]
-    for name in dict.fromkeys(n for names in match.explanations for n in names):
-        mistake = mistakes.find(name)
-        lines.append(Line(f"  该这样写：{mistake.right}", f"  Right: {mistake.right}"))
-        lines.append(
-            Line(f"  看得出来的地方：{mistake.symptom_zh}", f"  How it shows: {mistake.symptom_en}")
-        )
-        if mistake.threads:
-            where = "  ".join(mistake.links())
-            lines.append(Line(f"  别人也遇到过：{where}", f"  It happened to others: {where}"))
-    if match.precision not in ("float64", "float32"):
+    first = match.explanations[0]
+    if len(match.explanations) > 1:
+        lines = [
+            Line(
+                "✗ 这些数有几种算法都算得出来，下面每一种都可能：",
+                "✗ These numbers come out in several ways; each of these explains them:",
+            )
+        ]
+        for names in match.explanations:
+            said = _said(names)
+            lines.append(Line(f"  · {said.zh}。", f"  · when {said.en}."))
+    elif len(first) == 1:
+        said = _said(first)
+        lines = [
+            Line(
+                f"✗ 这正是这样算出来的数：{said.zh}。", f"✗ This is what comes out when {said.en}."
+            ),
+            *_about(first[0]),
+        ]
+    else:
+        lines = [
+            Line(
+                "✗ 这正是两个错误凑在一起算出来的数：",
+                "✗ This is what comes out of two mistakes at once:",
+            )
+        ]
+        for n, name in enumerate(first, start=1):
+            said = _said((name,))
+            lines += [Line(f"{n}. {said.zh}。", f"{n}. {said.en}."), *_about(name)]
+    if match.differ:
+        listed = ", ".join(match.differ)
         lines.append(
             Line(
-                f"  相对误差 {match.error:.1g}，是 {match.precision} 的精度。",
-                f"  The numbers agree to {match.error:.1g}, the precision of {match.precision}.",
+                f"这能解释一部分结果；{listed} 上还有别的不同，原因不在目录里。",
+                f"This explains some results; on {listed} something else differs that is not in "
+                f"the catalogue.",
+            )
+        )
+    if match.precision not in SHARP:
+        lines.append(
+            Line(
+                f"对上的精度是 {match.precision} 的：相对误差不到 {_above(match.error)}。",
+                f"The numbers agree within the precision of {match.precision}: they are off by less "
+                f"than {_above(match.error)}.",
             )
         )
     return lines
 
 
+def _above(error: float) -> str:
+    """The power of ten above a small number: its digits differ from machine to machine."""
+    return f"1e{math.ceil(math.log10(error))}"
+
+
+def _about(name: str) -> list[Line]:
+    """How it should be, how the mistake shows, and where it happened."""
+    mistake = mistakes.find(name)
+    lines = [
+        Line(f"  该这样写：{mistake.right}", f"  Right: {mistake.right}"),
+        Line(f"  看得出来的地方：{mistake.symptom_zh}", f"  How it shows: {mistake.symptom_en}"),
+    ]
+    if mistake.threads:
+        where = "  ".join(mistake.links()[:2])
+        lines.append(Line(f"  别人也遇到过：{where}", f"  Others met it too: {where}"))
+    return lines
+
+
 def _right(match: Match) -> Line:
-    error = "0" if match.error == 0 else f"{match.error:.0e}"
     compared = len(match.agree)
-    if match.precision == "float64":
-        return Line(
-            f"✓ 正确。在 {compared} 道题上和参考实现一致，相对误差 {error}。",
-            f"✓ Correct. It agrees with the reference on {compared} problems, to {error}.",
-        )
-    return Line(
-        f"✓ 正确，精度是 {match.precision} 的：在 {compared} 道题上相对误差 {error}。"
-        + ("" if match.precision == "float32" else "如果用的是更高的精度，那还有一处小差别。"),
-        f"✓ Correct within the precision of {match.precision}: on {compared} problems it is off by "
-        f"{error}."
-        + (
-            ""
-            if match.precision == "float32"
-            else " If you compute more precisely than that, something small differs."
-        ),
+    zh = f"✓ 正确。在 {compared} 道题上和参考实现一致，精度是 {match.precision} 的。"
+    en = (
+        f"✓ Correct. It agrees with the reference on {compared} problems, within the precision of "
+        f"{match.precision}."
     )
+    if match.precision not in SHARP:
+        zh += f"相对误差不到 {_above(match.error)}。"
+        en += f" It is off by less than {_above(match.error)}."
+        if not match.rounded:
+            zh += f"这些数本身比 {match.precision} 精细，所以还有一处小差别。"
+            en += f" These numbers are finer than {match.precision}, so something small differs."
+    return Line(zh, en)
 
 
 def _failed_cases(outcomes: Mapping[str, Outcome]) -> list[Line]:

@@ -1,6 +1,6 @@
 """Which mistakes, one or two at once, lead to exactly these numbers?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -26,6 +26,7 @@ class Match(NamedTuple):
     error: float  # root mean square of the difference over that of the result
     agree: tuple[str, ...]  # the cases that it explains
     differ: tuple[str, ...]  # the cases that it does not
+    rounded: bool  # every number found is one of float16 or bfloat16
 
     @property
     def correct(self) -> bool:
@@ -71,12 +72,24 @@ def rounded_to(array: Array) -> str | None:
     return "bfloat16" if short else None
 
 
+def _projection(array: Array | None) -> tuple[float, float, float]:
+    """The finite numbers along one direction, their length, and how many are not finite."""
+    if array is None:
+        return np.inf, 0.0, 0.0
+    finite = np.isfinite(array)
+    numbers = np.where(finite, array, 0).astype(np.float64).ravel()
+    direction = np.cos(np.arange(1, numbers.size + 1))  # no pattern of a result is like it
+    direction /= np.linalg.norm(direction)
+    return float(numbers @ direction), float(np.linalg.norm(numbers)), float((~finite).sum())
+
+
 class Book:
     """The results that each mistake, and each two, give on some problems."""
 
     def __init__(self, problems: Mapping[str, Problem]) -> None:
         self.problems = problems
         self._known: dict[tuple[str, tuple[str, ...]], Array | None] = {}
+        self._directions: dict[tuple[str, int], tuple[list[tuple[str, ...]], Array]] = {}
         right = {case: self.outcome(case, ()) for case in problems}
         self.singles = tuple(
             m.name
@@ -100,6 +113,25 @@ class Book:
     def sets(self, most: int) -> list[tuple[str, ...]]:
         """Every set of up to `most` mistakes that can be made here at once, fewest first."""
         return [names for names in mistakes.sets(most) if set(names) <= set(self.singles)]
+
+    def near(self, found: Array, case: str, most: int, lenient: bool) -> Iterator[tuple[str, ...]]:
+        """The sets whose result may lie within the widest tolerance of what was found.
+
+        All results are projected onto one direction; numbers that are near have projections that
+        are near. Few are left to compare in full.
+        """
+        key = (case, most)
+        if key not in self._directions:
+            sets = self.sets(most)
+            results = [self.outcome(case, names) for names in sets]
+            numbers = np.array([_projection(r) for r in results])  # [n_sets, 3]
+            self._directions[key] = sets, numbers
+        sets, numbers = self._directions[key]
+        along, length, undefined = numbers.T
+        widest = max(TOLERANCES.values())
+        may_be = np.abs(_projection(found)[0] - along) <= widest * length + 1e-300
+        for n in np.flatnonzero(may_be | (undefined > 0) if lenient else may_be):
+            yield sets[n]
 
     def match(self, found: Mapping[str, Array]) -> Match | None:
         """The best explanation of results, by case; None when there is none."""
@@ -128,7 +160,8 @@ class Book:
 
     def _hits(self, found: Mapping[str, Array], case: str, most: int, lenient: bool) -> list[Match]:
         hits = []
-        for names in self.sets(most):
+        short = rounded_to(found[case]) is not None
+        for names in self.near(found[case], case, most, lenient):
             error = distance(found[case], self.outcome(case, names), lenient)
             precision = next((p for p, most_off in TOLERANCES.items() if error <= most_off), None)
             if precision is None:
@@ -148,7 +181,7 @@ class Book:
                     continue
                 off = distance(found[other], self.outcome(other, names), lenient)
                 (agree if off <= 3 * TOLERANCES[precision] else differ).append(other)
-            hits.append(Match((names,), precision, error, tuple(agree), tuple(differ)))
+            hits.append(Match((names,), precision, error, tuple(agree), tuple(differ), short))
         return hits
 
 
