@@ -15,6 +15,7 @@ from byhand.steps import Problem, result
 # makes on the problems of `probes`. Tests measure it with every step rounded.
 TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 6e-3, "bfloat16": 5e-2}
 SHARP: Final = ("float64", "float32")
+HUGE: Final = 1e100
 OVERFLOWING: Final = {"softmax_no_max", "softmax_unnormalised"}  # beyond scores of 11 in float16
 
 
@@ -56,6 +57,8 @@ def distance(found: Array, wanted: Array | None, lenient: bool = False) -> float
     f, w = found[finite].astype(np.float64), wanted[finite]
     if not np.isfinite(f).all():
         return np.inf
+    unit = max(np.abs(w).max(), np.abs(f).max()) or 1.0  # else the square of e^1000 overflows
+    f, w = f / unit, w / unit
     size = np.sqrt(np.mean(w**2))
     return float(np.sqrt(np.mean((f - w) ** 2)) / (size or 1.0))
 
@@ -78,6 +81,7 @@ def _projection(array: Array | None) -> tuple[float, float, float]:
         return np.inf, 0.0, 0.0
     finite = np.isfinite(array)
     numbers = np.where(finite, array, 0).astype(np.float64).ravel()
+    numbers = np.clip(numbers, -HUGE, HUGE)  # else the square of e^1000 overflows
     direction = np.cos(np.arange(1, numbers.size + 1))  # no pattern of a result is like it
     direction /= np.linalg.norm(direction)
     return float(numbers @ direction), float(np.linalg.norm(numbers)), float((~finite).sum())
@@ -88,7 +92,7 @@ class Book:
 
     def __init__(self, problems: Mapping[str, Problem]) -> None:
         self.problems = problems
-        self._known: dict[tuple[str, tuple[str, ...]], Array | None] = {}
+        self._known: dict[tuple[str, tuple[str, ...], int], Array | None] = {}
         self._directions: dict[tuple[str, int], tuple[list[tuple[str, ...]], Array]] = {}
         right = {case: self.outcome(case, ()) for case in problems}
         self.singles = tuple(
@@ -102,20 +106,22 @@ class Book:
         wrong = self.outcome(case, (name,))
         return wrong is not None and right is not None and distance(wrong, right) > 1e-9
 
-    def outcome(self, case: str, names: tuple[str, ...]) -> Array | None:
+    def outcome(self, case: str, names: tuple[str, ...], version: int = 0) -> Array | None:
         """The result with these mistakes; None where the shapes do not allow it."""
-        key = (case, names)
+        key = (case, names, version)
         if key not in self._known:
-            changes = mistakes.together(*map(mistakes.find, names))
-            self._known[key] = result(self.problems[case], changes)
+            made = mistakes.together(*map(mistakes.find, names), version=version)
+            self._known[key] = result(self.problems[case], made)
         return self._known[key]
 
     def sets(self, most: int) -> list[tuple[str, ...]]:
         """Every set of up to `most` mistakes that can be made here at once, fewest first."""
         return [names for names in mistakes.sets(most) if set(names) <= set(self.singles)]
 
-    def near(self, found: Array, case: str, most: int, lenient: bool) -> Iterator[tuple[str, ...]]:
-        """The sets whose result may lie within the widest tolerance of what was found.
+    def near(
+        self, found: Array, case: str, most: int, widest: float, lenient: bool
+    ) -> Iterator[tuple[str, ...]]:
+        """The sets whose result may lie within the tolerance `widest` of what was found.
 
         All results are projected onto one direction; numbers that are near have projections that
         are near. Few are left to compare in full.
@@ -128,7 +134,6 @@ class Book:
             self._directions[key] = sets, numbers
         sets, numbers = self._directions[key]
         along, length, undefined = numbers.T
-        widest = max(TOLERANCES.values())
         may_be = np.abs(_projection(found)[0] - along) <= widest * length + 1e-300
         for n in np.flatnonzero(may_be | (undefined > 0) if lenient else may_be):
             yield sets[n]
@@ -152,18 +157,27 @@ class Book:
         if rounded_to(found[case]):  # else two mistakes that come near are no explanation
             passes.insert(5, (2, everywhere, False, True))
         for most, precisions, lenient, whole in passes:
-            hits = self._hits(found, case, most, lenient)
-            best = _best([h for h in hits if not (whole and h.differ)], precisions)
+            hits = self._hits(found, case, most, precisions, lenient)
+            best = _best([h for h in hits if not (whole and h.differ)])
             if best is not None:
                 return best
         return None
 
-    def _hits(self, found: Mapping[str, Array], case: str, most: int, lenient: bool) -> list[Match]:
+    def _hits(
+        self,
+        found: Mapping[str, Array],
+        case: str,
+        most: int,
+        precisions: Sequence[str],
+        lenient: bool,
+    ) -> list[Match]:
         hits = []
+        allowed = {p: TOLERANCES[p] for p in precisions}
+        widest = max(allowed.values())
         short = rounded_to(found[case]) is not None
-        for names in self.near(found[case], case, most, lenient):
+        for names in self.near(found[case], case, most, widest, lenient):
             error = distance(found[case], self.outcome(case, names), lenient)
-            precision = next((p for p, most_off in TOLERANCES.items() if error <= most_off), None)
+            precision = next((p for p, most_off in allowed.items() if error <= most_off), None)
             if precision is None:
                 continue
             agree: list[str] = [case]
@@ -179,15 +193,17 @@ class Book:
                         there = not np.isfinite(found[other]).all()
                         (agree if there == overflows else differ).append(other)
                     continue
-                off = distance(found[other], self.outcome(other, names), lenient)
+                off = min(
+                    distance(found[other], self.outcome(other, names, version), lenient)
+                    for version in range(mistakes.versions(names))
+                )
                 (agree if off <= 3 * TOLERANCES[precision] else differ).append(other)
             hits.append(Match((names,), precision, error, tuple(agree), tuple(differ), short))
         return hits
 
 
-def _best(hits: Sequence[Match], precisions: tuple[str, ...]) -> Match | None:
+def _best(good: Sequence[Match]) -> Match | None:
     """The hit with the best rank, with all others of the same rank as further explanations."""
-    good = [hit for hit in hits if hit.precision in precisions]
     if not good:
         return None
     least = min(hit.rank() for hit in good)

@@ -5,6 +5,7 @@ serves the gallery in the notebooks, `diagnose`, and the tests. Where it happene
 threads.
 """
 
+from collections.abc import Collection
 from functools import cache
 from itertools import combinations
 from typing import Any, Final, NamedTuple
@@ -31,6 +32,7 @@ class Mistake(NamedTuple):
     symptom_en: str
     right: str  # the step as it should be, in NumPy
     threads: tuple[str, ...]  # on GitHub, where it happened or was asked about
+    others: tuple[Changes, ...] = ()  # the same mistake with another constant
 
     def sentence(self, lang: str) -> str:
         """What goes wrong, in the language of the edition."""
@@ -69,12 +71,12 @@ def _mask_added(scaled: Array, p: Problem) -> Array:
     return scaled + given(p.mask)
 
 
-def _finite_added(scaled: Array, p: Problem) -> Array:
-    return scaled + np.where(p.may_look == 1, 0.0, -1e5)
+def _finite_added(constant: float) -> Changes:
+    return {"mask": lambda s, p: s + np.where(p.may_look == 1, 0.0, constant)}
 
 
-def _finite_filled(scaled: Array, p: Problem) -> Array:
-    return np.where(p.may_look == 1, scaled, -1e5)
+def _finite_filled(constant: float) -> Changes:
+    return {"mask": lambda s, p: np.where(p.may_look == 1, s, constant)}
 
 
 def _hide(scaled: Array, hidden: NDArray[np.bool_]) -> Array:
@@ -446,7 +448,7 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         ("RVC-Boss/GPT-SoVITS/issues/965",),
     ),
     Mistake(
-        "mask_finite", "mask", {"mask": _finite_added},
+        "mask_finite", "mask", _finite_added(-1e5),
         "遮罩加的是 −1e5 这样的有限数，分数大的时候遮不住",
         "a finite number such as −1e5 is added as the mask, which large scores outweigh",
         "平时看不出来；分数相差超过 1e5 时，后面的词漏了进来。",
@@ -454,9 +456,10 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "scaled + np.where(may_look, 0, -np.inf)",
         ("facebookresearch/fairseq/issues/3575",
          "tatp22/linformer-pytorch/pull/19",),
+        (_finite_added(-1e4),),
     ),
     Mistake(
-        "mask_filled", "mask", {"mask": _finite_filled},
+        "mask_filled", "mask", _finite_filled(-1e5),
         "遮住的分数填成了 −1e5 这样的有限数，比它更小的分数反而落在后面",
         "masked scores are filled with a finite number such as −1e5, and real scores lie below it",
         "平时看不出来；一行的分数都小于 −1e5 时，权重全给了遮住的词。",
@@ -475,6 +478,7 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         ("jsbaan/transformer-from-scratch/issues/4",
          "ajhalthor/Transformer-Neural-Network/pull/4",
          "Lightning-AI/litgpt/issues/1906",),
+        (_finite_filled(-1e4),),
     ),
     Mistake(
         "split_no_transpose", "heads", {"split": _split_as_read},
@@ -880,14 +884,23 @@ def find(name: str) -> Mistake:
     refuse(f"没有叫 {name!r} 的错误。有的是：{known}", f"no mistake {name!r}; there are: {known}")
 
 
-def together(*mistakes: Mistake) -> Changes | None:
-    """The exchanged steps of all of them; None when two want the same step."""
+def together(*mistakes: Mistake, version: int = 0) -> Changes | None:
+    """The exchanged steps of all of them; None when two want the same step.
+
+    A `version` above 0 takes the other constants of a mistake that has some.
+    """
     changes: dict[str, Any] = {}
     for mistake in mistakes:
         if changes.keys() & mistake.changes.keys():
             return None
-        changes |= mistake.changes
+        versions = (mistake.changes, *mistake.others)
+        changes |= versions[version] if version < len(versions) else mistake.changes
     return changes
+
+
+def versions(names: Collection[str]) -> int:
+    """How many versions these mistakes have together."""
+    return max((1 + len(find(name).others) for name in names), default=1)
 
 
 @cache

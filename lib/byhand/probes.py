@@ -66,6 +66,11 @@ def _numbers(case: str, name: str, shape: tuple[int, ...], std: float) -> Array:
     return rng.integers(-120, 121, shape) * unit
 
 
+def _short(numbers: Array) -> Array:
+    """Multiples of 1/64, so that 1 + numbers below 1 has no more than seven bits."""
+    return np.clip(np.round(numbers * 64) / 64, -63 / 64, 63 / 64)
+
+
 def problem(kind: Kind, case: str) -> Problem:
     """One case of that kind. ValueError for an odd d_head or heads that do not fit."""
     n = CASES[case]
@@ -122,5 +127,5 @@ def problem(kind: Kind, case: str) -> Problem:
         even(d_head)
         found = replace(found, theta=kind.theta)
     if kind.norm:
-        found = replace(found, gain=1 + _numbers(case, "gain", (d_model,), 0.25), eps=EPS)
+        found = replace(found, gain=1 + _short(_numbers(case, "gain", (d_model,), 0.5)), eps=EPS)
     return found
