@@ -16,13 +16,13 @@ from byhand.words import edition, pick
 # check: (中文, English), in the order of the columns; the last two compare values.
 CHECKS: Final = {
     "runs": ("能运行，形状对", "runs, right shape"),
-    "all sizes": ("尺寸各不相同也一样", "so too with all sizes different"),
+    "all sizes": ("尺寸全不同也能运行", "runs, all sizes different"),
     "row sums": ("权重的行和是 1", "rows of weights sum to 1"),
     "future": ("看不到未来", "the future is hidden"),
     "finite": ("没有 NaN", "no NaN"),
     "batch": ("不受同批句子影响", "sentences of a batch apart"),
     "values": ("数和参考一致", "values agree"),
-    "large": ("分数大时也一致", "so too with large scores"),
+    "large": ("分数很大时也一致", "values agree, large scores"),
 }
 COMPARE: Final = ("values", "large")
 

@@ -119,9 +119,10 @@ figures.overview(lang)
 # | [05 训练好的头](05_real_heads.ipynb) | 同一句话走过一个训练好的小模型：144 个头 |
 # | [06 真实的尺寸](06_real_shapes.ipynb) | RMSNorm、RoPE、分组的键和值、3584 维；数参数和运算 |
 # | [07 两个叫 output 的张量](07_two_outputs.ipynb) | 模型文件里的 $W_O$ 和输出矩阵；真实的文件目录 |
+# | [08 算错了，怎么找](08_mistakes_and_interview.ipynb) | 一份错误的目录；查你自己写的注意力；一道面试题 |
 # | [10 开销](10_cost.ipynb) | 词多了会怎样；分块的 softmax；逐词生成 |
 
-# %% [markdown] lang="en" of="a1de10fa"
+# %% [markdown] lang="en" of="82c9a252"
 # ### Which notebook computes what
 #
 # | notebook | what it computes |
@@ -134,6 +135,7 @@ figures.overview(lang)
 # | [05 Trained heads](05_real_heads.ipynb) | the same sentence through a small trained model: 144 heads |
 # | [06 Real shapes](06_real_shapes.ipynb) | RMSNorm, RoPE, grouped keys and values, 3584 dimensions; counting parameters and operations |
 # | [07 Two tensors named output](07_two_outputs.ipynb) | $W_O$ and the output matrix in a model file; a real table of contents |
+# | [08 Mistakes and how to find them](08_mistakes_and_interview.ipynb) | a catalogue of mistakes; examining your own attention; an interview question |
 # | [10 Cost](10_cost.ipynb) | what happens when the tokens are many; the softmax in blocks; writing token by token |
 
 # %% [markdown] lang="zh"

@@ -408,9 +408,9 @@ else:
 #
 # </details>
 #
-# 一层要花多少，见 [10 开销](10_cost.ipynb)。回到 [00 地图](00_map.ipynb)。
+# 整条路走完了。每一步会怎样算错，怎样找出来：[08 算错了，怎么找](08_mistakes_and_interview.ipynb)。
 
-# %% [markdown] lang="en" of="6a2b1bee"
+# %% [markdown] lang="en" of="69a454db"
 # ## Three questions
 #
 # **1.** Someone says that `blk.5.attn_output.weight` turns the result of layer 5 into the next token. What is wrong?
@@ -437,4 +437,4 @@ else:
 #
 # </details>
 #
-# What a layer costs is in [10 Cost](10_cost.ipynb). Back to [00 The map](00_map.ipynb).
+# That is the whole way. How each step goes wrong, and how to find out, comes next: [08 Mistakes and how to find them](08_mistakes_and_interview.ipynb).
