@@ -10,7 +10,7 @@ import numpy as np
 
 from byhand import calls, mistakes, probes, symptoms
 from byhand.calls import Line, Outcome, Wanted
-from byhand.checks import Array, refuse, shape_text
+from byhand.checks import Array, refuse, shape_text, whole
 from byhand.matching import SHARP, Match, book
 from byhand.probes import CASES, Kind
 from byhand.steps import Problem
@@ -257,7 +257,7 @@ class _Patient:
             outcome = self.call(replace(way, kind=kind), probes.problem(kind, "square"))
             if outcome.output is None:
                 continue
-            match = book(kind).match({"square": outcome.output})
+            match = book(kind).match({"square": outcome.output}, at_once=1)
             shape = shape_text((*leading, 0)).replace("0]", "…]")
             if match is None:
                 return [
@@ -303,6 +303,9 @@ def _kind(wanted: Wanted, sizes: _Sizes) -> Kind:
     """The kind of problem for these parameters."""
     grouped = wanted.has("n_kv_heads") or sizes.n_kv_heads is not None
     several = wanted.has("n_heads") or sizes.n_heads is not None or grouped
+    for name in ("n_heads", "n_kv_heads"):
+        if getattr(sizes, name) is not None:
+            whole(name, getattr(sizes, name))
     n_heads = sizes.n_heads or (probes.N_HEADS * (probes.GROUP if grouped else 1) if several else 1)
     n_kv_heads = (sizes.n_kv_heads or probes.N_HEADS) if grouped else n_heads
     from_x = wanted.has("x")

@@ -66,13 +66,12 @@ def distance(found: Array, wanted: Array | None, lenient: bool = False) -> float
 def rounded_to(array: Array) -> str | None:
     """ "float16" or "bfloat16" when every number is one of that type, else None."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.array_equal(array.astype(np.float16).astype(array.dtype), array, equal_nan=True):
-            return "float16"
         single = array.astype(np.float32)
-        if not np.array_equal(single.astype(array.dtype), array, equal_nan=True):
-            return None
-    short = bool(np.all(single.view(np.uint32) & 0xFFFF == 0))
-    return "bfloat16" if short else None
+        exact = np.array_equal(single.astype(array.dtype), array, equal_nan=True)
+        if exact and not np.any(single.view(np.uint32) & 0xFFFF):
+            return "bfloat16"
+        half = array.astype(np.float16).astype(array.dtype)
+        return "float16" if np.array_equal(half, array, equal_nan=True) else None
 
 
 def _projection(array: Array | None) -> tuple[float, float, float]:
@@ -85,6 +84,10 @@ def _projection(array: Array | None) -> tuple[float, float, float]:
     direction = np.cos(np.arange(1, numbers.size + 1))  # no pattern of a result is like it
     direction /= np.linalg.norm(direction)
     return float(numbers @ direction), float(np.linalg.norm(numbers)), float((~finite).sum())
+
+
+def _undefined(array: Array) -> bool:
+    return not np.isfinite(array).all()
 
 
 class Book:
@@ -138,8 +141,11 @@ class Book:
         for n in np.flatnonzero(may_be | (undefined > 0) if lenient else may_be):
             yield sets[n]
 
-    def match(self, found: Mapping[str, Array]) -> Match | None:
-        """The best explanation of results, by case; None when there is none."""
+    def match(self, found: Mapping[str, Array], at_once: int = 2) -> Match | None:
+        """The best explanation of results, by case; None when there is none.
+
+        `at_once` 1 looks for single mistakes only.
+        """
         case = next((c for c in CASES if c in found), None)
         if case is None:
             return None
@@ -157,11 +163,26 @@ class Book:
         if rounded_to(found[case]):  # else two mistakes that come near are no explanation
             passes.insert(5, (2, everywhere, False, True))
         for most, precisions, lenient, whole in passes:
+            if most > at_once:
+                continue
             hits = self._hits(found, case, most, precisions, lenient)
             best = _best([h for h in hits if not (whole and h.differ)])
             if best is not None:
                 return best
         return None
+
+    def _overflows_alike(self, found: Array, names: tuple[str, ...]) -> bool:
+        """Whether the firm case became NaN or infinite where these mistakes do it in low precision.
+
+        Its first queries are quiet: they stay finite without the row's maximum, too.
+        """
+        wanted = self.outcome("firm", names)
+        if wanted is None or found.shape != wanted.shape:
+            return False
+        half = wanted.shape[-2] // 2
+        quiet = _undefined(wanted[..., :half, :])
+        loud = _undefined(wanted[..., half:, :]) or bool(OVERFLOWING & set(names))
+        return (_undefined(found[..., :half, :]), _undefined(found[..., half:, :])) == (quiet, loud)
 
     def _hits(
         self,
@@ -174,12 +195,14 @@ class Book:
         hits = []
         allowed = {p: TOLERANCES[p] for p in precisions}
         widest = max(allowed.values())
-        short = rounded_to(found[case]) is not None
+        short = rounded_to(found[case])
         for names in self.near(found[case], case, most, widest, lenient):
             error = distance(found[case], self.outcome(case, names), lenient)
             precision = next((p for p, most_off in allowed.items() if error <= most_off), None)
             if precision is None:
                 continue
+            if short == "bfloat16" and precision == "float16":
+                precision = short
             agree: list[str] = [case]
             differ: list[str] = []
             for other in found:
@@ -189,16 +212,20 @@ class Book:
                     # rounded scores say little here, and those of the loud case are beyond float16;
                     # but without the row's maximum the exponentials of the firm case overflow
                     if other == "firm":
-                        overflows = bool(OVERFLOWING & set(names))
-                        there = not np.isfinite(found[other]).all()
-                        (agree if there == overflows else differ).append(other)
+                        right = self._overflows_alike(found[other], names)
+                        (agree if right else differ).append(other)
                     continue
                 off = min(
                     distance(found[other], self.outcome(other, names, version), lenient)
                     for version in range(mistakes.versions(names))
                 )
-                (agree if off <= 3 * TOLERANCES[precision] else differ).append(other)
-            hits.append(Match((names,), precision, error, tuple(agree), tuple(differ), short))
+                right = off <= 3 * TOLERANCES[precision]
+                if not right and (other, precision) == ("firm", "float32"):
+                    right = bool(OVERFLOWING & set(names)) and self._overflows_alike(
+                        found[other], names
+                    )
+                (agree if right else differ).append(other)
+            hits.append(Match((names,), precision, error, tuple(agree), tuple(differ), bool(short)))
         return hits
 
 

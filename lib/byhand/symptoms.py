@@ -34,6 +34,7 @@ STAGES: Final = {
 }
 
 
+@np.errstate(all="ignore")  # the numbers may be anything
 def examine(problem: Problem, outcome: Outcome, ask: Ask | None) -> tuple[str | None, list[Line]]:
     """The first stage that differs, as far as it can be found, and everything that stands out.
 
