@@ -269,8 +269,10 @@ def test_low_precision_is_no_mistake(name: str, how: str) -> None:
     assert how not in ("float16", "bfloat16") or found.precision == how
 
 
-@pytest.mark.parametrize("name", ["multi_head_causal", "layer"])
-@pytest.mark.parametrize("how", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("multi_head_causal", "float32"), ("layer", "float16"), ("layer", "bfloat16")],
+)
 def test_mistakes_are_named_in_low_precision(name: str, how: str) -> None:
     kind = KINDS[name]
     hidden = {"mask_finite", "mask_filled", "softmax_whole_max"}  # show in loud scores alone
