@@ -22,7 +22,17 @@ from matplotlib.text import Text
 
 import byhand
 from authoring.build import PICTURE_TOLERANCE
-from byhand import data, figures, figures_real, figures_trained, models, qwen, rope, toy
+from byhand import (
+    data,
+    figures,
+    figures_mistakes,
+    figures_real,
+    figures_trained,
+    models,
+    qwen,
+    rope,
+    toy,
+)
 from byhand.checks import Array
 from byhand.figures import Picture
 from byhand.words import EDITIONS
@@ -53,6 +63,14 @@ HEADS = byhand.softmax(RNG.standard_normal((3, 4, 5, 5)))  # layer, head, query,
 TOKENS_5 = ["<s>", "今天", "天气", "？", "</s>"]
 LENGTHS_BY_HEAD = RNG.random((4, 5)) * 3
 OUT, ONLY = RNG.random(4), 1 + RNG.random(4) / 10
+CAUGHT = {
+    "scale_none": {"values", "large"},
+    "softmax_no_keepdims": {"runs", "all sizes", "values", "large"},
+    "softmax_no_max": {"large"},
+    "mask_zero": {"future", "values", "large"},
+    "w_o_transposed": {"all sizes", "values", "large"},
+    "rope_sign": {"values", "large"},
+}
 SLOPES = {6: np.geomspace(0.2, 1e-5, 6), 64: np.geomspace(0.1, 1e-3, 6)}
 
 FIGURES: dict[str, Callable[[str], Picture]] = {
@@ -102,6 +120,7 @@ FIGURES: dict[str, Callable[[str], Picture]] = {
     "one_head": lambda lang: figures_trained.one_head(HEADS[1, 2], TOKENS_5, "A", lang),
     "head_writes": lambda lang: figures_trained.head_writes(LENGTHS_BY_HEAD, TOKENS_5, lang),
     "knock_out": lambda lang: figures_trained.knock_out(OUT, ONLY, lang),
+    "what_catches": lambda lang: figures_mistakes.what_catches(CAUGHT, lang),
     "jacobians": lambda lang: figures.jacobians(
         np.tril(np.ones((24, 24))), np.kron(np.eye(6), T.W_O.T), lang
     ),
@@ -376,6 +395,22 @@ def test_knocked_out_heads_and_lengths_are_drawn_as_given() -> None:
     np.testing.assert_array_equal(np.asarray(ax.images[0].get_array()), LENGTHS_BY_HEAD)
 
 
+def test_a_check_that_catches_a_mistake_is_a_filled_square() -> None:
+    checks = list(figures_mistakes.CHECKS)
+    picture = FIGURES["what_catches"]("en")
+    drawn_squares = {}
+    for ax in picture.axes:
+        labels = [label.get_text() for label in ax.get_yticklabels()]
+        squares = [
+            np.asarray(line.get_xydata())[0] for line in ax.lines if line.get_marker() == "s"
+        ]
+        for name in CAUGHT.keys() & set(labels):
+            own = [x for x, y in squares if y == labels.index(name)]
+            drawn_squares[name] = {checks[int(x)] for x in own}
+    assert drawn_squares == CAUGHT
+    assert picture.says[-1].startswith("caught, of 6: ") and picture.says[-1].endswith(" 6")
+
+
 def test_tiles_cover_the_lower_triangle() -> None:
     picture = FIGURES["tiles"]("en")
     (ax,) = picture.axes
@@ -546,6 +581,9 @@ def _bad(value: float) -> Array:
             "token must be a whole number between 0 and 5",
         ),
         (lambda: figures.mixing({"mine": T.W_O}, 2, "en"), "there is no word 'mine'"),
+        (lambda: figures_mistakes.what_catches({}, "en"), "nothing to draw"),
+        (lambda: figures_mistakes.what_catches({"k_as_v": {"luck"}}, "en"), "no check luck"),
+        (lambda: figures_mistakes.what_catches({"luck": {"values"}}, "en"), "no mistake 'luck'"),
     ],
 )
 def test_a_mistake_is_named(call: Callable[[], object], says: str) -> None:

@@ -443,8 +443,23 @@ for name in ("k_as_v", "v_not_projected", "k_is_q", "scores_transposed", "k_resh
 #
 # The toy has no groups, so here is another small problem: 6 query heads and 3 K/V heads. Set the $V$ of one K/V head to zero and see which blocks change; that tells whom each query head uses:
 
+
 # %%
-grouped = probes.problem(Kind(n_heads=6, n_kv_heads=3, w_o=True), "square")
+def seeded(n_heads, n_kv_heads, d_head, n_tokens, theta=None):
+    """A problem of random numbers, d_model = n_heads · d_head."""
+    rng = np.random.default_rng(8)
+    width, kv_width = n_heads * d_head, n_kv_heads * d_head
+    x = rng.standard_normal((n_tokens, width))
+    w_q, w_k, w_v, w_o = (
+        rng.standard_normal((width, columns)) / np.sqrt(width)
+        for columns in (width, kv_width, kv_width, width)
+    )
+    return steps.Problem(
+        n_heads, n_kv_heads, d_head, x=x, w_q=w_q, w_k=w_k, w_v=w_v, w_o=w_o, theta=theta
+    )
+
+
+grouped = seeded(n_heads=6, n_kv_heads=3, d_head=4, n_tokens=7)
 d = grouped.d_head
 
 
@@ -472,24 +487,24 @@ assert used["gqa_tiled"] == [0, 1, 2, 0, 1, 2]
 # %% [markdown] lang="zh"
 # 前三个一眼看得出来：平铺（[06](06_real_shapes.ipynb) 里见过）、全用第一个、除错了数。第四个的配对和正确的一模一样，输出却动了 {{ moved("gqa_stride", grouped) }}：第 1 段里放的是查询头 3，不是查询头 1。配对对了，头不对。
 #
-# **工作中**：用 4 个查询头、2 个键值头以上来试；键值头只有 1 个，或者和查询头一样多，这一类全都看不出来。
+# **工作中**：用 4 个查询头、2 个键值头以上来试；键值头和查询头一样多，这一类全都看不出来；只有 1 个，除了下标越界的那个，也都看不出来。
 #
 # ### 旋转位置
 #
 # RoPE 的错有一个好用的线索：分数错多少，和**距离**有什么关系。下面是分数平均错了多少，按查询和键隔多远分开：
 
-# %% [markdown] lang="en" of="d9202434"
+# %% [markdown] lang="en" of="e87e3724"
 # The first three show at a glance: tiled (met in [06](06_real_shapes.ipynb)), all on the first, divided by the wrong number. The fourth pairs exactly as the right one does, and the output moves by {{ moved("gqa_stride", grouped) }}: block 1 holds query head 3, not query head 1. The partners are right and the heads are not.
 #
-# **At work**: try with at least 4 query heads and 2 K/V heads. With a single K/V head, or as many as query heads, this whole family is invisible.
+# **At work**: try with at least 4 query heads and 2 K/V heads. With as many K/V heads as query heads this whole family is invisible; with a single one, all of it but the one whose index runs over.
 #
 # ### Rotary positions
 #
 # RoPE mistakes leave a good clue: how the error of the scores depends on the **distance**. Here is by how much scores are off on average, for queries and keys so far apart:
 
 # %%
-turned = probes.problem(Kind(n_heads=3, n_kv_heads=3, w_o=True, theta=probes.THETA), "square")
-true_scores = steps.run(turned)["scores"]  # [3, 23, 23]
+turned = seeded(n_heads=3, n_kv_heads=3, d_head=10, n_tokens=24, theta=10**6)  # Qwen2.5's base
+true_scores = steps.run(turned)["scores"]  # [3, 24, 24]
 distances = (0, 1, 5, 15)
 off = {}
 print("distance " + "".join(f"{n:>7}" for n in distances) + "   output")
@@ -701,12 +716,12 @@ assert {"split_no_transpose", "merge_no_transpose", "rope_pairing"} <= set(unsee
 assert not {"heads_reversed", "w_o_transposed", "k_as_v"} & set(unseen["one token"])
 
 # %% [markdown] lang="zh"
-# 一个词的时候，有 {{ len(unseen["one token"]) }} 个一位不差：权重只有一个，必然是 1，打分、缩放、softmax、位置怎样错都没有关系。一个头的时候有 {{ len(unseen["one head"]) }} 个。其中 {{ len(usual_unseen) }} 个是分数不够大，哪一行都看不出来的。
+# 一个词的时候，有 {{ len(unseen["one token"]) }} 个一位不差：权重只有一个，必然是 1，打分、缩放、softmax、位置怎样错都没有关系。一个头的时候有 {{ len(unseen["one head"]) }} 个。每一行都有的那 {{ len(usual_unseen) }} 个，要分数很大才看得出来。
 #
 # 方阵也会瞒住错误。在 $d_{model} = n_{heads}·d_{head}$ 的题上能运行，尺寸各不相同就报错的：
 
-# %% [markdown] lang="en" of="8a29be02"
-# With one token, {{ len(unseen["one token"]) }} of them agree to the last digit: there is a single weight, it must be 1, and whatever is wrong with scores, scaling, softmax or positions makes no difference. With one head it is {{ len(unseen["one head"]) }}. Among them are the {{ len(usual_unseen) }} that need large scores and show in none of these lines.
+# %% [markdown] lang="en" of="820c408f"
+# With one token, {{ len(unseen["one token"]) }} of them agree to the last digit: there is a single weight, it must be 1, and whatever is wrong with scores, scaling, softmax or positions makes no difference. With one head it is {{ len(unseen["one head"]) }}. The {{ len(usual_unseen) }} that are in every line take large scores to show.
 #
 # Squares hide mistakes as well. These run where $d_{model} = n_{heads}·d_{head}$ and raise an error where every size differs:
 
@@ -943,11 +958,11 @@ assert found.mistakes == (("k_as_v",),)
 found
 
 # %% [markdown] lang="zh"
-# 第三行是从第二行复制来的，名字只改了一半。`w_v` 没有人用。检查工具说过有一个参数没有用到，有人嫌它啰唆，叫它闭了嘴。
+# 第三行是从第二行复制来的，名字只改了一半。`w_v` 没有人用。检查工具说过有一个参数没有用到，有人嫌它烦，叫它闭了嘴。
 #
 # **第六份。** 位置也有了。在作者自己从头训练的模型里，它很好用；换上从 Qwen2.5 下载的参数，说的全是胡话。
 
-# %% [markdown] lang="en" of="9c65cd30"
+# %% [markdown] lang="en" of="9f576142"
 # The third line was copied from the second and renamed by half. Nobody uses `w_v`. The linter had said that an argument is unused; someone found that tiresome and silenced it.
 #
 # **Number six.** This one has positions. In a model that its author trained from the start it works well. With parameters downloaded from Qwen2.5, it talks nonsense.
