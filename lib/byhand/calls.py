@@ -78,26 +78,10 @@ KNOWN: Final = (
 
 def wanted(function: Callable[..., Any]) -> Wanted | Line:
     """Which inputs the parameters of a function stand for, or a line that says what is unclear."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return _rename("看不到这个函数的参数", "the parameters of this function cannot be read")
-    roles: dict[str, str] = {}
-    unknown = []
-    for name, parameter in parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        role = _role(name, list(parameters))
-        if role is not None and role not in roles.values():
-            roles[name] = role
-        elif parameter.default is parameter.empty:
-            unknown.append(name)
-    if unknown:
-        listed = ", ".join(unknown)
-        return _rename(
-            f"不知道参数 {listed} 是什么", f"it is not clear what the parameter {listed} is"
-        )
-    got = set(roles.values())
+    found = roles(function)
+    if isinstance(found, Line):
+        return found
+    got = set(found.values())
     if not ({"x", "w_q", "w_k", "w_v"} <= got or {"q", "k", "v"} <= got):
         return _rename(
             "参数里既没有 x、w_q、w_k、w_v，也没有 q、k、v",
@@ -105,7 +89,31 @@ def wanted(function: Callable[..., Any]) -> Wanted | Line:
         )
     if "gain" in got and "w_o" not in got:
         return _rename("有 gain，就还要有 w_o", "with gain, w_o is wanted too")
-    return Wanted(roles)
+    return Wanted(found)
+
+
+def roles(function: Callable[..., Any]) -> dict[str, str] | Line:
+    """The role of each parameter that has one; a line when one without a default has none."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return _rename("看不到这个函数的参数", "the parameters of this function cannot be read")
+    found: dict[str, str] = {}
+    unknown = []
+    for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        role = _role(name, list(parameters))
+        if role is not None and role not in found.values():
+            found[name] = role
+        elif parameter.default is parameter.empty:
+            unknown.append(name)
+    if unknown:
+        listed = ", ".join(unknown)
+        return _rename(
+            f"不知道参数 {listed} 是什么", f"it is not clear what the parameter {listed} is"
+        )
+    return found
 
 
 def _role(name: str, names: list[str]) -> str | None:

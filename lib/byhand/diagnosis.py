@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from byhand import calls, mistakes, probes, symptoms
+from byhand import calls, mistakes, modules, probes, symptoms
 from byhand.calls import Line, Outcome, Wanted
 from byhand.checks import Array, refuse, shape_text, whole
 from byhand.matching import SHARP, Match, book
-from byhand.probes import CASES, Kind
+from byhand.probes import Kind
 from byhand.steps import Problem
 from byhand.words import EDITIONS, edition
 
@@ -88,6 +88,8 @@ def diagnose(
     has no parameter for them but sizes or a mask of its own, `n_heads`, `n_kv_heads`, `theta` and
     `causal` say so; with `causal` None both readings are tried. It returns the context (q, k, v, or
     no w_o), the output after W_O, or with `gain` x plus that.
+    A PyTorch module can be given as it is: its layers are found by their names, and a copy of it is
+    filled with the weights of the problems.
 
     Or `output`, the results of a `kit` (see `kit.write`) computed elsewhere: an array or several.
 
@@ -112,11 +114,36 @@ def diagnose(
             f"Results are given as output=…, kit=….",
         )
     assert function is not None
+    if modules.is_module(function):
+        return _of_module(function, n_heads, causal, lang, seconds)
     wanted = calls.wanted(function)
     if isinstance(wanted, Line):
         return _told((wanted,), lang)
     sizes = _Sizes(n_heads, n_kv_heads, theta, causal)
     return _Patient(function, wanted, sizes, lang, seconds).examined()
+
+
+def _of_module(
+    module: Any, n_heads: int | None, causal: bool | None, lang: str | None, seconds: float
+) -> Diagnosis:
+    """The diagnosis of a PyTorch module."""
+    if modules.slices_of(module):
+        found = Match((("heads_slice_x",),), "float64", 0.0, (), (), False)
+        return _told(tuple(headline(found)), lang, mistakes=found.explanations)
+    answers = []
+    for by_head in (False, True) if modules.is_fused(module) else (False,):
+        adapted = modules.as_function(module, n_heads, by_head)
+        if isinstance(adapted, Line):
+            return _told((adapted,), lang)
+        function, layers = adapted
+        sizes = _Sizes(
+            layers.n_heads, layers.n_kv_heads, None, causal, layers.d_head, layers.d_model
+        )
+        wanted = calls.wanted(function)
+        assert isinstance(wanted, Wanted)
+        answers.append(_Patient(function, wanted, sizes, lang, seconds).examined())
+    # right before wrong, one mistake before two, two before none that is known
+    return min(answers, key=lambda a: (not a.correct, len(a.mistakes[0]) if a.mistakes else 3))
 
 
 @dataclass(frozen=True)
@@ -125,6 +152,8 @@ class _Sizes:
     n_kv_heads: int | None
     theta: float | None
     causal: bool | None
+    d_head: int = 0
+    d_model: int = 0
 
 
 def _told(lines: tuple[Line, ...], lang: str | None, **found: Any) -> Diagnosis:
@@ -159,7 +188,8 @@ class _Patient:
     def ways(self, leading: tuple[int, ...]) -> Iterator[_Way]:
         """Every way to hand over masks and weights, the usual first."""
         masks = _MASKS if self.wanted.has("mask") else ("added",)
-        sides = (False, True) if self.kind.from_x else (False,)
+        fixed = self.kind.d_model > 0  # a module, whose layers say how weights are stored
+        sides = (False, True) if self.kind.from_x and not fixed else (False,)
         for out_in, mask in product(sides, masks):
             yield _Way(replace(self.kind, leading=leading), mask, out_in)
 
@@ -189,7 +219,7 @@ class _Patient:
         for way in self.ways(leading):
             outcomes = {
                 case: self.call(way, probes.problem(self._reading(way, self.readings[-1]), case))
-                for case in CASES
+                for case in probes.cases(self.kind)
             }
             found = {c: o.output for c, o in outcomes.items() if o.output is not None}
             if not found:
@@ -278,7 +308,7 @@ class _Patient:
         return []
 
     def _unexplained(self, way: _Way, outcomes: Mapping[str, Outcome]) -> Diagnosis:
-        case = next(c for c in CASES if outcomes[c].output is not None)
+        case = next(c for c, o in outcomes.items() if o.output is not None)
         kind = self._reading(way, self.readings[-1])
         ask = self._asker(replace(way, kind=kind))
         problem = probes.problem(kind, case)
@@ -320,6 +350,8 @@ def _kind(wanted: Wanted, sizes: _Sizes) -> Kind:
         theta=theta if from_x and (wanted.has("theta") or sizes.theta is not None) else None,
         w_o=wanted.has("w_o"),
         norm=wanted.has("gain"),
+        d_head=sizes.d_head,
+        d_model=sizes.d_model,
     )
 
 
@@ -446,7 +478,7 @@ def _right(match: Match) -> Line:
 
 def _failed_cases(outcomes: Mapping[str, Outcome]) -> list[Line]:
     """A line on cases without a result."""
-    trouble = outcomes["wide"].trouble
+    trouble = outcomes["wide"].trouble if "wide" in outcomes else None
     if outcomes["square"].output is not None and trouble is not None:
         return [
             Line(

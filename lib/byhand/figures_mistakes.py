@@ -25,6 +25,7 @@ CHECKS: Final = {
     "large": ("分数很大时也一致", "values agree, large scores"),
 }
 COMPARE: Final = ("values", "large")
+PALE: Final = "#BBBBBB"
 
 
 def what_catches(caught: Mapping[str, Collection[str]], lang: str) -> Picture:
@@ -98,20 +99,17 @@ def _halves(caught: Mapping[str, Collection[str]]) -> tuple[Lines, Lines]:
 def _panel(
     ax: Axes, lines: Lines, caught: Mapping[str, Collection[str]], rows: int, lang: str
 ) -> None:
+    places: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (marker, colour) -> where
     for y, (name, is_family) in enumerate(lines):
         if is_family:
             ax.axhline(y + 0.45, color=QUIET, lw=0.6)
             continue
         for x, check in enumerate(CHECKS):
-            seen = check in caught[name]
-            colour = ORANGE if check in COMPARE else BLUE
-            ax.plot(
-                x, y,
-                marker="s" if seen else "o",
-                ms=7.5 if seen else 1.8,
-                color=colour if seen else "#BBBBBB",
-                mew=0,
-            )  # fmt: skip
+            look = ("s", ORANGE if check in COMPARE else BLUE)
+            places.setdefault(look if check in caught[name] else ("o", PALE), []).append((x, y))
+    for (marker, colour), where in places.items():
+        size = 7.5 if marker == "s" else 1.8
+        ax.plot(*zip(*where, strict=True), marker, ms=size, color=colour, mew=0)
     ax.set_xlim(-0.6, len(CHECKS) - 0.4)
     ax.set_ylim(rows - 0.4, -0.6)
     words = [pair[edition(lang)] for pair in CHECKS.values()]

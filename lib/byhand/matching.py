@@ -241,4 +241,4 @@ def _best(good: Sequence[Match]) -> Match | None:
 @cache
 def book(kind: Kind) -> Book:
     """The book of the seeded problems of that kind; made once."""
-    return Book({case: probes.problem(kind, case) for case in CASES})
+    return Book({case: probes.problem(kind, case) for case in probes.cases(kind)})

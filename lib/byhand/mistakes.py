@@ -188,6 +188,14 @@ def _whole_width(y: Array, p: Problem) -> Array:
     return rope.rotate(y, angles)
 
 
+def _mixed_layouts(x: Array, angles: Array) -> Array:
+    half = x.shape[-1] // 2
+    turned = np.concatenate([-x[..., half:], x[..., :half]], axis=-1)
+    by_neighbours = np.repeat(angles, 2, axis=-1)  # [S, d_head]
+    mixed: Array = x * np.cos(by_neighbours) + turned * np.sin(by_neighbours)
+    return mixed
+
+
 def _norm_last(summed: Array, p: Problem) -> Array:
     return qwen.rms_norm(summed, given(p.gain), p.eps or 0.0)
 
@@ -256,6 +264,17 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "softmax(scores / np.sqrt(d_head))",
         ("FrancescoSaverioZuppichini/ViT/issues/2",
          "FrancescoSaverioZuppichini/ViT/issues/6",),
+    ),
+    Mistake(
+        "scale_after_softmax_d_model", "scaling",
+        {"scale": lambda s, p: s, "after_softmax": lambda w, p: w / np.sqrt(_d_model(p))},
+        "先做了 softmax，再除，除的还是 √d_model",
+        "the weights are divided by √d_model after the softmax instead of the scores by √d_head "
+        "before it",
+        "每行的和是 1/√d_model，不是 1。",
+        "Each row sums to 1/√d_model, not to 1.",
+        "softmax(scores / np.sqrt(d_head))",
+        ("FrancescoSaverioZuppichini/ViT/issues/1",),
     ),
     Mistake(
         "scale_multiplied", "scaling", {"scale": lambda s, p: s * np.sqrt(p.d_head)},
@@ -765,9 +784,17 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "位置 0 上对，越往后越不对。",
         "Right at position 0, and wrong from there on.",
         "a, b = x[..., :half], x[..., half:]",
-        ("raiyanyahya/how-to-train-your-gpt/issues/6",
-         "NeuraLegion/shainet/pull/111",
+        ("NeuraLegion/shainet/pull/111",
          "naklecha/llama3-from-scratch/issues/20",),
+    ),
+    Mistake(
+        "rope_layouts_mixed", "rope", {"turn": _mixed_layouts},
+        "角度按相邻配对排（θ0 θ0 θ1 θ1 …），转的却是 (i, i + d_head/2)",
+        "the angles are laid out for neighbours (θ0 θ0 θ1 θ1 …) and the numbers are turned as halves",
+        "连转动都不是：转完以后，行的长度变了。",
+        "It is no rotation at all: the length of a row changes.",
+        "np.concatenate([angles, angles], axis=-1)",
+        ("raiyanyahya/how-to-train-your-gpt/issues/6",),
     ),
     Mistake(
         "rope_d_model", "rope",

@@ -49,6 +49,8 @@ class Kind:
     causal: bool = False
     own_mask: bool = False  # it makes a mask itself: then there are as many queries as keys
     leading: tuple[int, ...] = ()  # batch, heads
+    d_head: int = 0  # fixed sizes, of a module; 0 leaves them to the problem
+    d_model: int = 0
 
 
 def refuse_sizes(n_heads: int, n_kv_heads: int) -> None:
@@ -71,10 +73,15 @@ def _short(numbers: Array) -> Array:
     return np.clip(np.round(numbers * 64) / 64, -63 / 64, 63 / 64)
 
 
+def cases(kind: Kind) -> tuple[str, ...]:
+    """The cases of that kind: where the sizes are fixed, no case has others."""
+    return tuple(case for case in CASES if case != "wide" or not kind.d_model)
+
+
 def problem(kind: Kind, case: str) -> Problem:
     """One case of that kind. ValueError for an odd d_head or heads that do not fit."""
     n = CASES[case]
-    d_head = D_HEAD if kind.theta is None else 2 * PAIRS
+    d_head = kind.d_head or (D_HEAD if kind.theta is None else 2 * PAIRS)
     loud = LOUDER.get(case, 1.0)
     if not kind.from_x:
         n_q = n_k = n
@@ -94,7 +101,7 @@ def problem(kind: Kind, case: str) -> Problem:
         )
     refuse_sizes(kind.n_heads, kind.n_kv_heads)
     width, kv_width = kind.n_heads * d_head, kind.n_kv_heads * d_head
-    d_model = D_MODEL if case == "wide" else width
+    d_model = kind.d_model or (D_MODEL if case == "wide" else width)
 
     def matrix(name: str, d_in: int, d_out: int, std: float = 1.0) -> Array:
         return _numbers(case, name, (d_in, d_out), std / math.sqrt(d_in))
