@@ -402,7 +402,10 @@ def test_a_check_that_catches_a_mistake_is_a_filled_square() -> None:
     for ax in picture.axes:
         labels = [label.get_text() for label in ax.get_yticklabels()]
         squares = [
-            np.asarray(line.get_xydata())[0] for line in ax.lines if line.get_marker() == "s"
+            (x, y)
+            for line in ax.lines
+            if line.get_marker() == "s"
+            for x, y in np.asarray(line.get_xydata())
         ]
         for name in CAUGHT.keys() & set(labels):
             own = [x for x, y in squares if y == labels.index(name)]
