@@ -148,7 +148,7 @@ def oracle(rest: list[str]) -> None:
         run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
     if chosen.write:
         run(PYTHON, "tools/oracle.py")
-    run(PYTHON, "-m", "pytest", "tests/test_oracle.py", "-q", *others)
+    run(PYTHON, "-m", "pytest", "tests/test_oracle.py", "tests/test_modules.py", "-q", *others)
 
 
 def clean() -> None:

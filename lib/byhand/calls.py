@@ -69,6 +69,7 @@ class Outcome(NamedTuple):
     stages: Mapping[str, Array]  # what else it returned by name
     trouble: Line | None
     notes: tuple[Line, ...] = ()
+    slow: bool = False  # it was not waited for
 
 
 KNOWN: Final = (
@@ -139,7 +140,7 @@ def call(function: Callable[..., Any], inputs: Mapping[str, Any], seconds: float
     loaded, as tensors. A call that takes longer than `seconds` is left alone.
     """
     outcome = _try(function, inputs, seconds, _numpy)
-    if outcome.trouble is not None and outcome.output is None and "torch" in sys.modules:
+    if outcome.output is None and not outcome.slow and "torch" in sys.modules:
         for as_tensor in (_torch64, _torch32):
             second = _try(function, inputs, seconds, as_tensor)
             if second.output is not None:
@@ -190,11 +191,13 @@ def _try(
     worker.start()
     worker.join(seconds)
     if worker.is_alive():
-        return _without(
-            f"算一道很小的题，{seconds:g} 秒还没有算完，就不等了。是不是有一个不会结束的循环？",
-            f"a very small problem was not done after {seconds:g} seconds. Is there a loop that "
-            f"does not end?",
+        slow = _without(
+            "几道很小的题，等了很久还没有算完，就不等了。是不是有一个不会结束的循环？"
+            "只是慢的话，写 diagnose(…, seconds=60)。",
+            "a few very small problems were not done in time. Is there a loop that does not end? "
+            "If it is only slow, write diagnose(…, seconds=60).",
         )
+        return slow._replace(slow=True)
     if raised:
         return _without(*_told(raised[0]))
     outcome: Outcome = got[0]

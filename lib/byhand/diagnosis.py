@@ -1,6 +1,7 @@
 """`diagnose`: what went wrong in an attention function, or in results computed elsewhere."""
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -93,8 +94,8 @@ def diagnose(
 
     Or `output`, the results of a `kit` (see `kit.write`) computed elsewhere: an array or several.
 
-    The answer is in the language of `lang`, both where it is None. ValueError for wrong arguments
-    of diagnose itself, never for what the function does.
+    All calls together may take `seconds`. The answer is in the language of `lang`, both where it is
+    None. ValueError for wrong arguments of diagnose itself, never for what the function does.
     """
     if lang is not None:
         edition(lang)
@@ -172,7 +173,8 @@ class _Patient:
         lang: str | None,
         seconds: float,
     ) -> None:
-        self.function, self.wanted, self.lang, self.seconds = function, wanted, lang, seconds
+        self.function, self.wanted, self.lang = function, wanted, lang
+        self.left = seconds  # for all calls together
         self.kind = _kind(wanted, sizes)
         self.masked = wanted.has("mask") or wanted.has("causal")
         self.readings = (
@@ -183,7 +185,10 @@ class _Patient:
 
     def call(self, way: _Way, problem: Problem) -> Outcome:
         inputs = {name: _input(role, problem, way) for name, role in self.wanted.roles.items()}
-        return calls.call(self.function, inputs, self.seconds)
+        begun = time.monotonic()
+        outcome = calls.call(self.function, inputs, max(self.left, 0.0))
+        self.left -= time.monotonic() - begun
+        return outcome
 
     def ways(self, leading: tuple[int, ...]) -> Iterator[_Way]:
         """Every way to hand over masks and weights, the usual first."""
@@ -194,6 +199,9 @@ class _Patient:
             yield _Way(replace(self.kind, leading=leading), mask, out_in)
 
     def layouts(self) -> tuple[tuple[int, ...], ...]:
+        """The leading axes to try, in turn."""
+        if self.kind.d_model:  # a module
+            return (probes.BATCH, ())
         return ((), probes.BATCH) if self.kind.from_x else ((), (2, 3), (2,))
 
     def _asker(self, way: _Way) -> symptoms.Ask:
@@ -209,7 +217,10 @@ class _Patient:
                 return answer
             first = first or answer
         assert first is not None
-        return _told((Line(f"✗ 没有算成：{first.zh}", f"✗ No result: {first.en}"),), self.lang)
+        return self._without(first)
+
+    def _without(self, why: Line) -> Diagnosis:
+        return _told((Line(f"✗ 没有算成：{why.zh}", f"✗ No result: {why.en}"),), self.lang)
 
     def _in_layout(self, leading: tuple[int, ...]) -> Diagnosis | Line:
         """The diagnosis with these leading axes, or why the function does not take them."""
@@ -221,9 +232,14 @@ class _Patient:
                 case: self.call(way, probes.problem(self._reading(way, self.readings[-1]), case))
                 for case in probes.cases(self.kind)
             }
+            for outcome in outcomes.values():
+                if outcome.slow and outcome.trouble is not None:
+                    return self._without(outcome.trouble)
             found = {c: o.output for c, o in outcomes.items() if o.output is not None}
+            if leading != self.layouts()[-1]:  # it may want an axis more
+                found = {c: a for c, a in found.items() if a.ndim == 2 + len(leading)}
             if not found:
-                trouble = trouble or outcomes["square"].trouble
+                trouble = trouble or outcomes["square"].trouble or _other_axes(outcomes["square"])
                 continue
             usual = usual or (way, outcomes)
             for causal in self.readings:
@@ -474,6 +490,16 @@ def _right(match: Match) -> Line:
             zh += f"这些数本身比 {match.precision} 精细，所以还有一处小差别。"
             en += f" These numbers are finer than {match.precision}, so something small differs."
     return Line(zh, en)
+
+
+def _other_axes(outcome: Outcome) -> Line:
+    """A result with too many axes or too few."""
+    assert outcome.output is not None
+    shape = shape_text(outcome.output.shape)
+    return Line(
+        f"结果的形状是 {shape}，轴的个数和输入的不一样。",
+        f"the result has the shape {shape}, which has not as many axes as the input.",
+    )
 
 
 def _failed_cases(outcomes: Mapping[str, Outcome]) -> list[Line]:

@@ -64,7 +64,14 @@ FAMILIES: Final = {
 
 
 def _d_model(p: Problem) -> int:
-    return p.n_heads * p.d_head if p.x is None else int(p.x.shape[-1])
+    if p.x is not None:
+        return int(p.x.shape[-1])
+    if p.n_heads == 1:
+        refuse(
+            "没有 x，也只有一个头，不知道 d_model。",
+            "without x and with one head, d_model is unknown.",
+        )
+    return p.n_heads * p.d_head
 
 
 def _mask_added(scaled: Array, p: Problem) -> Array:
