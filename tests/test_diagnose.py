@@ -231,6 +231,31 @@ def test_an_axis_that_only_four_axes_tell() -> None:
     assert "Right for one sentence" in told and "over the heads" in told
 
 
+def bare(q: Array, k: Array, v: Array) -> Any:
+    exps = np.exp(q @ k.T / np.sqrt(q.shape[1]))
+    return exps / exps.sum(axis=1) @ v
+
+
+def down(q: Array, k: Array, v: Array) -> Any:
+    exps = np.exp(q @ k.T / np.sqrt(q.shape[1]))
+    return exps / exps.sum(axis=0) @ v
+
+
+def over_all(q: Array, k: Array, v: Array) -> Any:
+    exps = np.exp(q @ k.T / np.sqrt(q.shape[1]))
+    return exps / exps.sum() @ v
+
+
+@pytest.mark.parametrize(
+    ("function", "mistake"),
+    [(bare, "softmax_no_keepdims"), (down, "softmax_columns"), (over_all, "softmax_all")],
+)
+def test_a_careless_softmax_is_named_by_its_axis(
+    function: Callable[..., Any], mistake: str
+) -> None:
+    assert diagnose(function, seconds=PLENTY).mistakes == ((mistake,),)
+
+
 # ---- precision ----------------------------------------------------------------------------------
 
 

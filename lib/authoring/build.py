@@ -37,7 +37,7 @@ IMAGES = ("image/png", "image/jpeg")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 _NUMBER = re.compile(r"[-−]?\d+(?:[.,]\d+)*%?")
 _NEGATIVE_ZERO = re.compile(r"(?<![\w.])[-−]0(?:\.0*)?(?:e[+-]?\d+)?(?![\w.])")
-_SCALAR_REPR = re.compile(r"np\.\w+\(")
+_SCALAR_REPR = re.compile(r"np\.(?:bool|u?int|float|longdouble|complex|str|bytes)\w*\(")
 
 # No versions in here: 3.11 and 3.13 must write the same bytes.
 METADATA = {

@@ -228,6 +228,8 @@ class _Patient:
         best: tuple[tuple[int, int, int], _Way, Match] | None = None
         usual: tuple[_Way, dict[str, Outcome]] | None = None
         for way in self.ways(leading):
+            if way.out_in and best is not None and not _transposes(best[2]):
+                break
             outcomes = {
                 case: self.call(way, probes.problem(self._reading(way, self.readings[-1]), case))
                 for case in probes.cases(self.kind)
@@ -337,6 +339,11 @@ class _Patient:
         )  # fmt: skip
 
 
+def _transposes(match: Match) -> bool:
+    """Whether weights stored the other way might explain it better."""
+    return any(name.endswith("_transposed") for names in match.explanations for name in names)
+
+
 UNKNOWN: Final = (
     Line(
         "✗ 不对。目录里没有哪个错误、也没有哪两个错误会算出这些数。",
@@ -437,7 +444,8 @@ def headline(match: Match) -> list[Line]:
         ]
         for n, name in enumerate(first, start=1):
             said = _said((name,))
-            lines += [Line(f"{n}. {said.zh}。", f"{n}. {said.en}."), *_about(name)]
+            english = said.en[0].upper() + said.en[1:]
+            lines += [Line(f"{n}. {said.zh}。", f"{n}. {english}."), *_about(name)]
     if match.differ:
         listed = ", ".join(match.differ)
         lines.append(

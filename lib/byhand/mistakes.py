@@ -5,7 +5,7 @@ serves the gallery in the notebooks, `diagnose`, and the tests. Where it happene
 threads.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from itertools import combinations
 from typing import Any, Final, NamedTuple
@@ -32,7 +32,7 @@ class Mistake(NamedTuple):
     symptom_en: str
     right: str  # the step as it should be, in NumPy
     threads: tuple[str, ...]  # on GitHub, where it happened or was asked about
-    others: tuple[Changes, ...] = ()  # the same mistake with another constant
+    others: tuple[Changes, ...] = ()  # the same mistake where it differs in large scores only
 
     def sentence(self, lang: str) -> str:
         """What goes wrong, in the language of the edition."""
@@ -207,10 +207,26 @@ def _norm_last(summed: Array, p: Problem) -> Array:
     return qwen.rms_norm(summed, given(p.gain), p.eps or 0.0)
 
 
-def _no_keepdims(x: Array) -> Array:
-    exps = np.exp(x - x.max(axis=-1, keepdims=True))
+def _no_keepdims(x: Array, largest: float | Array) -> Array:
+    exps = np.exp(x - largest)
     normalised: Array = exps / exps.sum(axis=-1)
     return normalised
+
+
+def _axis(axis: int | None, largest: Callable[[Array], float]) -> Changes:
+    """The softmax along an axis, with another number subtracted than the maximum along it."""
+
+    def step(x: Array) -> Array:
+        exps = np.exp(x - largest(x))
+        normalised: Array = exps / exps.sum(axis=axis, keepdims=True)
+        return normalised
+
+    return {"softmax": step}
+
+
+def _careless(axis: int | None) -> tuple[Changes, ...]:
+    """A softmax along a wrong axis is often written without the maximum, or with the wrong one."""
+    return _axis(axis, lambda x: 0.0), _axis(axis, np.max)
 
 
 def _no_max(x: Array) -> Array:
@@ -313,6 +329,7 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         ("labmlai/annotated_deep_learning_paper_implementations/issues/146",
          "nerminnuraydogan/vision-transformer/issues/1",
          "nerdai/llms-from-scratch-rs/pull/30",),
+        _careless(-2),
     ),
     Mistake(
         "softmax_heads", "softmax", {"softmax": lambda x: softmax(x, -3)},
@@ -323,6 +340,7 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "softmax(scaled, axis=-1)",
         ("FudanNLP/fastNLP/issues/254",
          "facebookresearch/detr/issues/247",),
+        _careless(-3),
     ),
     Mistake(
         "softmax_batch", "softmax", {"softmax": lambda x: softmax(x, -4)},
@@ -333,6 +351,7 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "softmax(scaled, axis=-1)",
         ("PetrochukM/PyTorch-NLP/issues/2",
          "pytorch/pytorch/issues/1020",),
+        _careless(-4),
     ),
     Mistake(
         "softmax_all", "softmax", {"softmax": lambda x: softmax(x, None)},
@@ -342,15 +361,19 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "All weights together sum to 1; each row sums to much less.",
         "exps / exps.sum(axis=-1, keepdims=True)",
         (),
+        (_axis(None, lambda x: 0.0),),
     ),
     Mistake(
-        "softmax_no_keepdims", "softmax", {"softmax": _no_keepdims},
+        "softmax_no_keepdims", "softmax",
+        {"softmax": lambda x: _no_keepdims(x, x.max(axis=-1, keepdims=True))},
         "softmax 的分母少了 keepdims：第 j 列被第 j 行的和除了",
         "the sum of the softmax lacks keepdims: column j is divided by the sum of row j",
         "行和不是 1；行数和列数不等时报错。",
         "Rows do not sum to 1; with more keys than queries it raises an error.",
         "exps / exps.sum(axis=-1, keepdims=True)",
         (),
+        ({"softmax": lambda x: _no_keepdims(x, 0.0)},
+         {"softmax": lambda x: _no_keepdims(x, x.max())}),
     ),
     Mistake(
         "softmax_no_max", "softmax", {"softmax": _no_max},
@@ -593,7 +616,7 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "W_O is transposed",
         "方阵的形状看不出来，只有数不对。",
         "A square matrix hides it; only the numbers are wrong.",
-        "merged @ w_o          # w_o [in, out];  merged @ w_o.T for [out, in]",
+        "merged @ w_o  (merged @ w_o.T, where a file stores [d_out, d_in])",
         ("AaltoML/SUQ/issues/2",
          "skyzh/tiny-llm/issues/41",),
     ),
@@ -674,7 +697,7 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "W_Q, W_K and W_V are transposed",
         "方阵的形状看不出来；不是方阵就报错。",
         "Square matrices hide it; others raise an error.",
-        "x @ w_q               # w_q [in, out];  x @ w_q.T for [out, in]",
+        "x @ w_q  (x @ w_q.T, where a file stores [d_out, d_in])",
         ("probml/pml2-book/issues/228",
          "skyzh/tiny-llm/pull/60",),
     ),
@@ -751,8 +774,9 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "gqa_divided", "grouped", {"share": _divided},
         "第 i 个查询头用的是第 i // n_kv_heads 个 K/V 头，应该除以每组的头数",
         "query head i uses K/V head i // n_kv_heads; it should divide by the size of a group",
-        "后面的 K/V 头没有人用（每组的头更多时，下标越界）。",
-        "The last K/V heads go unused (with larger groups the index runs over).",
+        "后面的 K/V 头没有人用；每组的头比 K/V 头多时，下标越界。",
+        "The last K/V heads go unused; with groups larger than the number of K/V heads the index "
+        "runs over.",
         "k[i // (n_heads // n_kv_heads)]",
         (),
     ),
@@ -847,8 +871,9 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "rope_before_split", "rope", {"rotated": "", "whole_width": _whole_width},
         "切头之前就转了：整行当成一个很宽的头",
         "the rotation comes before the split, over the whole width as if it were one head",
-        "各个头转得不一样快；应该每个头都一样。",
-        "The heads turn at different speeds; all should turn alike.",
+        "各个头转得不一样快；配对跨了两个头，同一个位置上的分数就已经不对。",
+        "The heads turn at different speeds, and pairs span two heads: even scores of a token with "
+        "itself are wrong.",
         "rotate(split_heads(q, n_heads), angles)",
         ("XPU-Forces/mojo_opset/pull/279",),
     ),
@@ -921,7 +946,7 @@ def find(name: str) -> Mistake:
 def together(*mistakes: Mistake, version: int = 0) -> Changes | None:
     """The exchanged steps of all of them; None when two want the same step.
 
-    A `version` above 0 takes the other constants of a mistake that has some.
+    A `version` above 0 takes the other changes of a mistake that has some.
     """
     changes: dict[str, Any] = {}
     for mistake in mistakes:
