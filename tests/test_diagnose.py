@@ -248,7 +248,7 @@ def over_all(q: Array, k: Array, v: Array) -> Any:
 
 @pytest.mark.parametrize(
     ("function", "mistake"),
-    [(bare, "softmax_no_keepdims"), (down, "softmax_columns"), (over_all, "softmax_all")],
+    [(bare, "softmax_bare"), (down, "softmax_columns"), (over_all, "softmax_all")],
 )
 def test_a_careless_softmax_is_named_by_its_axis(
     function: Callable[..., Any], mistake: str
