@@ -16,7 +16,8 @@ from byhand.attention import (
     split_heads,
     weigh,
 )
-from byhand.diagnosis import Diagnosis, diagnose
+from byhand.diagnosis import diagnose
+from byhand.report import Diagnosis
 from byhand.toy import published, reproduces
 
 __all__ = [

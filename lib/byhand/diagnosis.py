@@ -1,6 +1,5 @@
 """`diagnose`: what went wrong in an attention function, or in results computed elsewhere."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -9,13 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from byhand import calls, mistakes, modules, probes, symptoms
+from byhand import calls, modules, probes, report, symptoms
+from byhand import kit as kits
 from byhand.calls import Line, Outcome, Wanted
 from byhand.checks import Array, refuse, shape_text, whole
-from byhand.matching import SHARP, Match, book
+from byhand.matching import Match, book
 from byhand.probes import Kind
+from byhand.report import Diagnosis
 from byhand.steps import Problem
-from byhand.words import EDITIONS, edition
+from byhand.words import edition
 
 SECONDS: Final = 10.0
 
@@ -39,25 +40,6 @@ _OUT_IN: Final = Line(
     "它的权重按 [d_out, d_in] 存（像 nn.Linear 和 GGUF）",
     "its weights are stored [d_out, d_in], as in nn.Linear and GGUF",
 )
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The answer: its text is what a notebook shows. `lang` None is both languages."""
-
-    correct: bool
-    mistakes: tuple[tuple[str, ...], ...]  # equally good explanations, each a set of names
-    precision: str | None  # of what was found, where it was found
-    stage: str | None  # the first stage that differs, where no mistake explains the numbers
-    lines: tuple[Line, ...]
-    lang: str | None = None
-
-    def __str__(self) -> str:
-        shown = EDITIONS if self.lang is None else (self.lang,)
-        order = sorted(shown)  # English first where both are shown
-        return "\n\n".join("\n".join(line[edition(lang)] for line in self.lines) for lang in order)
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -105,8 +87,6 @@ def diagnose(
             "give a function: diagnose(function); or results: diagnose(output=array, kit=folder).",
         )
     if output is not None:
-        from byhand import kit as kits  # it reads files, which a function in hand does not need
-
         return kits.diagnose_output(output, kit, lang)
     if not callable(function):
         refuse(
@@ -119,7 +99,7 @@ def diagnose(
         return _of_module(function, n_heads, causal, lang, seconds)
     wanted = calls.wanted(function)
     if isinstance(wanted, Line):
-        return _told((wanted,), lang)
+        return report.told((wanted,), lang)
     sizes = _Sizes(n_heads, n_kv_heads, theta, causal)
     return _Patient(function, wanted, sizes, lang, seconds).examined()
 
@@ -130,12 +110,12 @@ def _of_module(
     """The diagnosis of a PyTorch module."""
     if modules.slices_of(module):
         found = Match((("heads_slice_x",),), "float64", 0.0, (), (), False)
-        return _told(tuple(headline(found)), lang, mistakes=found.explanations)
+        return report.told(tuple(report.headline(found)), lang, mistakes=found.explanations)
     answers = []
     for by_head in (False, True) if modules.is_fused(module) else (False,):
         adapted = modules.as_function(module, n_heads, by_head)
         if isinstance(adapted, Line):
-            return _told((adapted,), lang)
+            return report.told((adapted,), lang)
         function, layers = adapted
         sizes = _Sizes(
             layers.n_heads, layers.n_kv_heads, None, causal, layers.d_head, layers.d_model
@@ -155,11 +135,6 @@ class _Sizes:
     causal: bool | None
     d_head: int = 0
     d_model: int = 0
-
-
-def _told(lines: tuple[Line, ...], lang: str | None, **found: Any) -> Diagnosis:
-    blank: dict[str, Any] = {"correct": False, "mistakes": (), "precision": None, "stage": None}
-    return Diagnosis(**{**blank, **found}, lines=lines, lang=lang)
 
 
 class _Patient:
@@ -220,7 +195,7 @@ class _Patient:
         return self._without(first)
 
     def _without(self, why: Line) -> Diagnosis:
-        return _told((Line(f"✗ 没有算成：{why.zh}", f"✗ No result: {why.en}"),), self.lang)
+        return report.told((Line(f"✗ 没有算成：{why.zh}", f"✗ No result: {why.en}"),), self.lang)
 
     def _in_layout(self, leading: tuple[int, ...]) -> Diagnosis | Line:
         """The diagnosis with these leading axes, or why the function does not take them."""
@@ -265,13 +240,13 @@ class _Patient:
     # ---- telling
 
     def _explained(self, way: _Way, match: Match, outcomes: Mapping[str, Outcome]) -> Diagnosis:
-        lines = [*headline(match)]
+        lines = [*report.headline(match)]
         if match.correct:
             lines += self._how(way)
             lines += self._with_leading(way)
             lines += _failed_cases(outcomes)
         lines += outcomes["square"].notes
-        return _told(
+        return report.told(
             tuple(lines), self.lang,
             correct=match.correct and not match.differ,
             mistakes=() if match.correct else match.explanations, precision=match.precision,
@@ -315,7 +290,7 @@ class _Patient:
                     )
                 ]
             if not match.correct:
-                listed = _said(match.explanations[0])
+                listed = report.said(match.explanations[0])
                 return [
                     Line(
                         f"只给一个句子时是对的；前面多了轴（{shape}），就成了：{listed.zh}。",
@@ -333,8 +308,8 @@ class _Patient:
         if len(self.readings) == 2 and symptoms.leaks(problem, ask):
             problem = replace(problem, mask=None)  # it looks ahead, so it means no mask
         stage, lines = symptoms.examine(problem, outcomes[case], ask)
-        return _told(
-            (*UNKNOWN, *lines, *outcomes[case].notes),
+        return report.told(
+            (*report.UNKNOWN, *lines, *outcomes[case].notes),
             self.lang, stage=stage,
         )  # fmt: skip
 
@@ -342,14 +317,6 @@ class _Patient:
 def _transposes(match: Match) -> bool:
     """Whether weights stored the other way might explain it better."""
     return any(name.endswith("_transposed") for names in match.explanations for name in names)
-
-
-UNKNOWN: Final = (
-    Line(
-        "✗ 不对。目录里没有哪个错误、也没有哪两个错误会算出这些数。",
-        "✗ Wrong, and no mistake of the catalogue and no two of them give these numbers.",
-    ),
-)
 
 
 def _kind(wanted: Wanted, sizes: _Sizes) -> Kind:
@@ -392,112 +359,6 @@ def _input(role: str, p: Problem, way: _Way) -> Any:
     if way.out_in and role in ("w_q", "w_k", "w_v", "w_o"):
         return np.ascontiguousarray(value.T)
     return value
-
-
-def _said(names: tuple[str, ...]) -> Line:
-    """Some mistakes, as a clause."""
-    return Line(
-        "；同时，".join(mistakes.find(name).zh for name in names),
-        ", and ".join(mistakes.find(name).en for name in names),
-    )
-
-
-def headline(match: Match) -> list[Line]:
-    """Right or wrong, and what to do about it."""
-    if match.correct:
-        lines = [_right(match)]
-        if match.differ:
-            listed = ", ".join(match.differ)
-            lines = [
-                Line(
-                    f"✗ 在一道题上对了，在另一些题（{listed}）上不对，原因不在目录里。",
-                    f"✗ Right on one problem and wrong on others ({listed}), for a reason that is "
-                    f"not in the catalogue.",
-                )
-            ]
-        return lines
-    first = match.explanations[0]
-    if len(match.explanations) > 1:
-        lines = [
-            Line(
-                "✗ 这些数有几种算法都算得出来，下面每一种都可能：",
-                "✗ These numbers come out in several ways; each of these explains them:",
-            )
-        ]
-        for names in match.explanations:
-            said = _said(names)
-            lines.append(Line(f"  · {said.zh}。", f"  · when {said.en}."))
-    elif len(first) == 1:
-        said = _said(first)
-        lines = [
-            Line(
-                f"✗ 这正是这样算出来的数：{said.zh}。", f"✗ This is what comes out when {said.en}."
-            ),
-            *_about(first[0]),
-        ]
-    else:
-        lines = [
-            Line(
-                "✗ 这正是两个错误凑在一起算出来的数：",
-                "✗ This is what comes out of two mistakes at once:",
-            )
-        ]
-        for n, name in enumerate(first, start=1):
-            said = _said((name,))
-            english = said.en[0].upper() + said.en[1:]
-            lines += [Line(f"{n}. {said.zh}。", f"{n}. {english}."), *_about(name)]
-    if match.differ:
-        listed = ", ".join(match.differ)
-        lines.append(
-            Line(
-                f"这能解释一部分结果；{listed} 上还有别的不同，原因不在目录里。",
-                f"This explains some results; on {listed} something else differs that is not in "
-                f"the catalogue.",
-            )
-        )
-    if match.precision not in SHARP:
-        lines.append(
-            Line(
-                f"对上的精度是 {match.precision} 的：相对误差不到 {_above(match.error)}。",
-                f"The numbers agree within the precision of {match.precision}: they are off by less "
-                f"than {_above(match.error)}.",
-            )
-        )
-    return lines
-
-
-def _above(error: float) -> str:
-    """The power of ten above a small number: its digits differ from machine to machine."""
-    return f"1e{math.ceil(math.log10(error))}"
-
-
-def _about(name: str) -> list[Line]:
-    """How it should be, how the mistake shows, and where it happened."""
-    mistake = mistakes.find(name)
-    lines = [
-        Line(f"  该这样写：{mistake.right}", f"  Right: {mistake.right}"),
-        Line(f"  看得出来的地方：{mistake.symptom_zh}", f"  How it shows: {mistake.symptom_en}"),
-    ]
-    if mistake.threads:
-        where = "  ".join(mistake.links()[:2])
-        lines.append(Line(f"  别人也遇到过：{where}", f"  Others met it too: {where}"))
-    return lines
-
-
-def _right(match: Match) -> Line:
-    compared = len(match.agree)
-    zh = f"✓ 正确。在 {compared} 道题上和参考实现一致，精度是 {match.precision} 的。"
-    en = (
-        f"✓ Correct. It agrees with the reference on {compared} problems, within the precision of "
-        f"{match.precision}."
-    )
-    if match.precision not in SHARP:
-        zh += f"相对误差不到 {_above(match.error)}。"
-        en += f" It is off by less than {_above(match.error)}."
-        if not match.rounded:
-            zh += f"这些数本身比 {match.precision} 精细，所以还有一处小差别。"
-            en += f" These numbers are finer than {match.precision}, so something small differs."
-    return Line(zh, en)
 
 
 def _other_axes(outcome: Outcome) -> Line:

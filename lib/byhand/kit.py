@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from byhand import diagnosis, probes, symptoms
+from byhand import probes, report, symptoms
 from byhand.calls import Line, Outcome
 from byhand.checks import Array, refuse, shape_text
-from byhand.diagnosis import Diagnosis
-from byhand.matching import Book
+from byhand.matching import SHARP, Book
 from byhand.probes import CASES, Kind
+from byhand.report import Diagnosis
 from byhand.steps import Problem, result
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -254,10 +254,10 @@ def diagnose_output(output: Any, folder: Any, lang: str | None) -> Diagnosis:
     if match is None:
         case = next(c for c in CASES if c in found)
         stage, lines = symptoms.examine(problems[case], Outcome(found[case], {}, None), None)
-        return Diagnosis(False, (), None, stage, (*diagnosis.UNKNOWN, *lines), lang)
-    lines = diagnosis.headline(match)
+        return Diagnosis(False, (), None, stage, (*report.UNKNOWN, *lines), lang)
+    lines = report.headline(match)
     missing = [case for case in CASES if case not in found]
-    if match.correct and missing and match.precision in ("float64", "float32"):
+    if match.correct and missing and match.precision in SHARP:
         listed = ", ".join(missing)
         lines.append(
             Line(

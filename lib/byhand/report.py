@@ -1,0 +1,149 @@
+"""The words of a diagnosis: what a result says about the attention that made it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from byhand import mistakes
+from byhand.calls import Line
+from byhand.matching import SHARP, Match
+from byhand.words import EDITIONS, edition
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The answer: its text is what a notebook shows. `lang` None is both languages."""
+
+    correct: bool
+    mistakes: tuple[tuple[str, ...], ...]  # equally good explanations, each a set of names
+    precision: str | None  # of what was found, where it was found
+    stage: str | None  # the first stage that differs, where no mistake explains the numbers
+    lines: tuple[Line, ...]
+    lang: str | None = None
+
+    def __str__(self) -> str:
+        shown = EDITIONS if self.lang is None else (self.lang,)
+        order = sorted(shown)  # English first where both are shown
+        return "\n\n".join("\n".join(line[edition(lang)] for line in self.lines) for lang in order)
+
+    __repr__ = __str__
+
+
+def told(lines: tuple[Line, ...], lang: str | None, **found: Any) -> Diagnosis:
+    blank: dict[str, Any] = {"correct": False, "mistakes": (), "precision": None, "stage": None}
+    return Diagnosis(**{**blank, **found}, lines=lines, lang=lang)
+
+
+UNKNOWN: Final = (
+    Line(
+        "✗ 不对。目录里没有哪个错误、也没有哪两个错误会算出这些数。",
+        "✗ Wrong, and no mistake of the catalogue and no two of them give these numbers.",
+    ),
+)
+
+
+def said(names: tuple[str, ...]) -> Line:
+    """Some mistakes, as a clause."""
+    return Line(
+        "；同时，".join(mistakes.find(name).zh for name in names),
+        ", and ".join(mistakes.find(name).en for name in names),
+    )
+
+
+def headline(match: Match) -> list[Line]:
+    """Right or wrong, and what to do about it."""
+    if match.correct:
+        lines = [_right(match)]
+        if match.differ:
+            listed = ", ".join(match.differ)
+            lines = [
+                Line(
+                    f"✗ 在一道题上对了，在另一些题（{listed}）上不对，原因不在目录里。",
+                    f"✗ Right on one problem and wrong on others ({listed}), for a reason that is "
+                    f"not in the catalogue.",
+                )
+            ]
+        return lines
+    first = match.explanations[0]
+    if len(match.explanations) > 1:
+        lines = [
+            Line(
+                "✗ 这些数有几种算法都算得出来，下面每一种都可能：",
+                "✗ These numbers come out in several ways; each of these explains them:",
+            )
+        ]
+        for names in match.explanations:
+            clause = said(names)
+            lines.append(Line(f"  · {clause.zh}。", f"  · when {clause.en}."))
+    elif len(first) == 1:
+        clause = said(first)
+        lines = [
+            Line(
+                f"✗ 这正是这样算出来的数：{clause.zh}。",
+                f"✗ This is what comes out when {clause.en}.",
+            ),
+            *_about(first[0]),
+        ]
+    else:
+        lines = [
+            Line(
+                "✗ 这正是两个错误凑在一起算出来的数：",
+                "✗ This is what comes out of two mistakes at once:",
+            )
+        ]
+        for n, name in enumerate(first, start=1):
+            clause = said((name,))
+            english = clause.en[0].upper() + clause.en[1:]
+            lines += [Line(f"{n}. {clause.zh}。", f"{n}. {english}."), *_about(name)]
+    if match.differ:
+        listed = ", ".join(match.differ)
+        lines.append(
+            Line(
+                f"这能解释一部分结果；{listed} 上还有别的不同，原因不在目录里。",
+                f"This explains some results; on {listed} something else differs that is not in "
+                f"the catalogue.",
+            )
+        )
+    if match.precision not in SHARP:
+        lines.append(
+            Line(
+                f"对上的精度是 {match.precision} 的：相对误差不到 {_above(match.error)}。",
+                f"The numbers agree within the precision of {match.precision}: they are off by less "
+                f"than {_above(match.error)}.",
+            )
+        )
+    return lines
+
+
+def _above(error: float) -> str:
+    """The power of ten above a small number: its digits differ from machine to machine."""
+    return f"1e{math.ceil(math.log10(error))}"
+
+
+def _about(name: str) -> list[Line]:
+    """How it should be, how the mistake shows, and where it happened."""
+    mistake = mistakes.find(name)
+    lines = [
+        Line(f"  该这样写：{mistake.right}", f"  Right: {mistake.right}"),
+        Line(f"  看得出来的地方：{mistake.symptom_zh}", f"  How it shows: {mistake.symptom_en}"),
+    ]
+    if mistake.threads:
+        where = "  ".join(mistake.links()[:2])
+        lines.append(Line(f"  别人也遇到过：{where}", f"  Others met it too: {where}"))
+    return lines
+
+
+def _right(match: Match) -> Line:
+    compared = len(match.agree)
+    zh = f"✓ 正确。在 {compared} 道题上和参考实现一致，精度是 {match.precision} 的。"
+    en = (
+        f"✓ Correct. It agrees with the reference on {compared} problems, within the precision of "
+        f"{match.precision}."
+    )
+    if match.precision not in SHARP:
+        zh += f"相对误差不到 {_above(match.error)}。"
+        en += f" It is off by less than {_above(match.error)}."
+        if not match.rounded:
+            zh += f"这些数本身比 {match.precision} 精细，所以还有一处小差别。"
+            en += f" These numbers are finer than {match.precision}, so something small differs."
+    return Line(zh, en)
