@@ -346,10 +346,6 @@ REFUSED = {"softmax_no_max", "softmax_whole_max", "mask_polarity", "mask_not_its
 # What no number in the notebooks shows, and why. It is not missed: the problems of `probes` show it, so
 # test_without_a_mistake_the_library_computes_the_reference turns red.
 NOT_SHOWN = {
-    ("softmax_whole_max", "attention.softmax"): (
-        "没有哪一行的分数比别的行小那么多，小到指数全是 0",
-        "no row lies so far below the others that all its exponentials are 0",
-    ),
     ("softmax_no_max", "fast._one_block"): (
         "06 里的分数不够大，指数不会溢出",
         "the scores of 06 are not large enough for an exponential to overflow",

@@ -225,6 +225,8 @@ with np.errstate(over="ignore", invalid="ignore"):  # NumPy would warn; we want 
 print(naive, "  without subtracting")
 print(show.row(softmax(large)), "  subtracting the maximum")
 assert np.isnan(naive[怎么样]) and softmax(large)[怎么样] == 1
+# each row by its own maximum: beside so large a row, the other keeps its weights
+assert np.allclose(softmax(np.array([row, large]))[0], weights[西安], rtol=0, atol=1e-12)
 
 # %% [markdown] lang="zh"
 # 不减，$e^{1000}$ 太大，双精度（float64，NumPy 平常用的）放不下，变成 inf，也就是无穷大。inf 除以 inf 是 nan，意思是“不是数”。减了，最大的指数值永远是 1，不会溢出。
