@@ -662,7 +662,7 @@ code cell 13. The table is written, and held to be true, by `tests/test_teeth.py
 """
 
 
-COLUMNS = "| 错误 · mistake | 错在哪里 · what is wrong | 变红的格子 · cells that turn red |\n"
+COLUMNS = "| 错误 · mistake | 错在哪里，怎么看出来，谁遇到过 · what is wrong, how it shows, where it happened | 变红的格子 · cells that turn red |\n"
 
 
 def table() -> str:
@@ -672,8 +672,24 @@ def table() -> str:
         for mistake in mistakes.CATALOGUE:
             if mistake.family == family:
                 where = "<br>".join(place(m) for m in MUTATIONS if m.mistake == mistake.name)
-                parts.append(f"| `{mistake.name}` | {mistake.zh}<br>{mistake.en} | {where} |\n")
+                told = (
+                    mistake.zh,
+                    mistake.en,
+                    mistake.symptom_zh,
+                    mistake.symptom_en,
+                    seen(mistake),
+                )
+                what = "<br>".join(filter(None, told)).replace("|", "\\|")
+                parts.append(f"| `{mistake.name}` | {what} | {where} |\n")
     return "".join(parts)
+
+
+def seen(mistake: mistakes.Mistake) -> str:
+    """Links to the public threads."""
+    return ", ".join(
+        f"[{thread.replace('/issues/', '#').replace('/pull/', '#')}]({link})"
+        for thread, link in zip(mistake.threads, mistake.links(), strict=True)
+    )
 
 
 def place(mutation: Mutation) -> str:
