@@ -662,8 +662,10 @@ code cell 13. The table is written, and held to be true, by `tests/test_teeth.py
 """
 
 
-COLUMNS = "| 错误 · mistake | 错在哪里，怎么看出来，谁遇到过 "
+COLUMNS = (
+    "| 错误 · mistake | 错在哪里，怎么看出来，谁遇到过 "
     "· what is wrong, how it shows, where it happened | 变红的格子 · cells that turn red |\n"
+)
 
 
 def table() -> str:
