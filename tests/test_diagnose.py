@@ -384,10 +384,10 @@ def half_of_q(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, n_heads:
 
 UNKNOWN: list[tuple[Callable[..., Any], str | None, str]] = [
     (with_factor, "scaled", "1.25 times what they should be"),
-    (halved, "weights", "0.5 of what it should be"),
+    (halved, "weights", "0.5 times what it should be"),
     (upside_down, None, "rows are in another order: 22 21 20"),
-    (lying_down, None, "Transposed, it is right"),
-    (sums_above_one, "weights", "do not sum to 1"),
+    (lying_down, None, "right once transposed"),
+    (sums_above_one, "weights", "rows of weights sum to 1.23, not to 1"),
     (cubed, "scores", ""),
     (dropping, None, "is dropout on?"),
     (squashed, "output", ""),
@@ -464,10 +464,10 @@ def endless(q: Array, k: Array, v: Array) -> Array:
 
 
 LINES: list[tuple[Callable[..., Any], str]] = [
-    (raising, "RuntimeError: not today, on its line"),
+    (raising, "RuntimeError: not today, on line"),
     (giving_up, "SystemExit: enough"),
     (no_return, "is a return missing?"),
-    (word, "returns a str; an array is wanted"),
+    (word, "returns str; an array of real numbers is wanted"),
     (ragged, "differ in length"),
     (other_names, "tom, dick, harry"),
     (half_known, "neither x, w_q, w_k, w_v nor q, k, v"),

@@ -38,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(
                 pick(
                     chosen.lang,
-                    f"写好了：{root}，先看 README.txt",
-                    f"Written: {root}; read README.txt",
+                    f"写好了：{root}。先看 README.txt。",
+                    f"Written: {root}. Read README.txt first.",
                 )
             )
             return 0

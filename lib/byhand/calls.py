@@ -112,7 +112,8 @@ def roles(function: Callable[..., Any]) -> dict[str, str] | Line:
     if unknown:
         listed = ", ".join(unknown)
         return _rename(
-            f"不知道参数 {listed} 是什么", f"it is not clear what the parameter {listed} is"
+            f"不知道这些参数是什么：{listed}",
+            f"it is not clear what these parameters are: {listed}",
         )
     return found
 
@@ -171,26 +172,29 @@ def _try(
     handed: Callable[[Any], Any],
 ) -> Outcome:
     given = {name: handed(value) for name, value in inputs.items()}
-    got: list[Any] = []
+    args, kwargs = _arguments(function, given)
+    got: list[Outcome] = []
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            with (
-                contextlib.redirect_stdout(io.StringIO()),
-                contextlib.redirect_stderr(io.StringIO()),
-                np.errstate(all="ignore"),
-                warnings.catch_warnings(),
-            ):
-                warnings.simplefilter("ignore")
-                got.append(_as_arrays(function(**given)))
+            with np.errstate(all="ignore"):  # of this thread
+                got.append(_as_arrays(function(*args, **kwargs)))
         except BaseException as error:  # a reader's exit() must not end the notebook
             raised.append(error)
 
     worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    worker.join(seconds)
-    if worker.is_alive():
+    # sys.stdout and the warnings are those of the whole process: the thread that waits restores them
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        if seconds > 0:
+            worker.start()
+            worker.join(seconds)
+    if seconds <= 0 or worker.is_alive():
         slow = _without(
             "几道很小的题，等了很久还没有算完，就不等了。是不是有一个不会结束的循环？"
             "只是慢的话，写 diagnose(…, seconds=60)。",
@@ -213,6 +217,15 @@ def _try(
     return outcome
 
 
+def _arguments(
+    function: Callable[..., Any], given: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Inputs by position where the function takes them only so, the others by name."""
+    parameters = inspect.signature(function).parameters.values()
+    first = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in given]
+    return [given[n] for n in first], {n: v for n, v in given.items() if n not in first}
+
+
 def _without(zh: str, en: str) -> Outcome:
     return Outcome(None, {}, Line(zh, en))
 
@@ -227,7 +240,10 @@ def _is_readers(file: str) -> bool:
 
 def _told(error: BaseException) -> Line:
     """An error in the reader's function, with the line of theirs on which it arose."""
-    told = " ".join(str(error).split())[:300]
+    try:
+        told = " ".join(str(error).split())[:300]
+    except Exception:  # an exception of the reader's own, whose text fails
+        told = ""
     what = f"{type(error).__name__}: {told}" if told else type(error).__name__
     lines = [f for f in traceback.extract_tb(error.__traceback__) if _is_readers(f.filename)]
     where = lines[-1] if lines else None
@@ -235,12 +251,16 @@ def _told(error: BaseException) -> Line:
         return Line(f"函数报错了：{what}", f"the function raised {what}")
     code = (where.line or "").strip()
     return Line(
-        f"函数在第 {where.lineno} 行报错了：{what}" + (f"。那一行是：{code}" if code else ""),
-        f"the function raised {what}, on its line {where.lineno}" + (f": {code}" if code else ""),
+        f"函数报错了，在它那个文件或格子的第 {where.lineno} 行：{what}"
+        + (f"。那一行是：{code}" if code else ""),
+        f"the function raised {what}, on line {where.lineno} of its file or cell"
+        + (f": {code}" if code else ""),
     )
 
 
-_MAIN_NAMES = ("output", "out", "context", "result", "y", "attn_output", "residual")
+# What a function that returns several things by name means as its result, the last one there is.
+_MAIN_NAMES: Final = ("context", "y", "result", "attn_output", "out", "output", "residual")
+MOST: Final = 10**6  # numbers; the problems have some hundred
 
 
 def _as_arrays(value: Any) -> Outcome:
@@ -259,12 +279,17 @@ def _as_arrays(value: Any) -> Outcome:
         named = {str(n): part for n, part in enumerate(value)}
     if not named:
         array, notes = _array(value)
+        if array is not None and array.size > MOST:
+            return _without(
+                f"函数返回了 {array.size} 个数，太多了。",
+                f"the function returns {array.size} numbers, which is too many.",
+            )
         return Outcome(array, {}, None, notes) if array is not None else _no_array(value)
     arrays = {name: _array(part)[0] for name, part in named.items()}
     there = {name: array for name, array in arrays.items() if array is not None}
     if not there:
         return _no_array(value)
-    first = next((n for n in reversed(there) if n in _MAIN_NAMES), next(iter(there)))
+    first = max(there, key=lambda n: _MAIN_NAMES.index(n) if n in _MAIN_NAMES else -1)
     return Outcome(there[first], {n: a for n, a in there.items() if n != first}, None)
 
 
@@ -297,12 +322,9 @@ def _no_array(value: Any) -> Outcome:
             "函数返回的列表各行长短不一，或者里面不是数。",
             "the function returns a list whose rows differ in length, or that holds no numbers.",
         )
+    if isinstance(value, np.ndarray):
+        kind = f"{value.dtype} {shape_text(value.shape)}"
     return _without(
-        f"函数返回的是 {kind}，这里要一个数组。",
-        f"the function returns a {kind}; an array is wanted.",
+        f"函数返回的是 {kind}，这里要一个装着实数的数组。",
+        f"the function returns {kind}; an array of real numbers is wanted.",
     )
-
-
-def shape_of(array: Array) -> str:
-    """The shape of a result, as the notebooks write it."""
-    return shape_text(array.shape)

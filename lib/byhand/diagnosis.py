@@ -15,7 +15,7 @@ from byhand.checks import Array, refuse, shape_text, whole
 from byhand.matching import Match, book
 from byhand.probes import Kind
 from byhand.report import Diagnosis
-from byhand.steps import Problem
+from byhand.steps import Problem, result
 from byhand.words import edition
 
 SECONDS: Final = 10.0
@@ -28,7 +28,10 @@ _MASKS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "true = may not": lambda mask: mask != 0,
 }
 _MASK_WORDS: Final = {
-    "added": Line("遮罩是加上去的 0 和 −∞", "its mask is added, 0 and −∞"),
+    "added": Line(
+        "遮罩是加上去的：可以看的是 0，不能看的是 −∞",
+        "its mask is added: 0 where a query may look, −∞ where it may not",
+    ),
     "true = may look": Line("遮罩里 True 是可以看", "in its mask True means: may look"),
     "1 = may look": Line("遮罩里 1 是可以看", "in its mask 1 means: may look"),
     "true = may not": Line(
@@ -37,8 +40,8 @@ _MASK_WORDS: Final = {
     ),
 }
 _OUT_IN: Final = Line(
-    "它的权重按 [d_out, d_in] 存（像 nn.Linear 和 GGUF）",
-    "its weights are stored [d_out, d_in], as in nn.Linear and GGUF",
+    "它的参数矩阵按 [d_out, d_in] 存（像 nn.Linear 和 GGUF）",
+    "its parameter matrices are stored [d_out, d_in], as in nn.Linear and GGUF",
 )
 
 
@@ -51,6 +54,7 @@ class _Way:
     out_in: bool = False
 
 
+@np.errstate(all="ignore")  # whatever the reader's session says of overflows
 def diagnose(
     function: Callable[..., Any] | None = None,
     *,
@@ -88,6 +92,11 @@ def diagnose(
         )
     if output is not None:
         return kits.diagnose_output(output, kit, lang)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 1e6:
+        refuse(
+            f"seconds 是最多等多少秒，要大于 0；给的是 {seconds!r}。",
+            f"seconds, the longest time to wait, must be above 0; it is {seconds!r}.",
+        )
     if not callable(function):
         refuse(
             f"第一个参数要是函数；给的是 {type(function).__name__}。算好的结果写 output=…, kit=…。",
@@ -212,16 +221,14 @@ class _Patient:
             for outcome in outcomes.values():
                 if outcome.slow and outcome.trouble is not None:
                     return self._without(outcome.trouble)
-            found = {c: o.output for c, o in outcomes.items() if o.output is not None}
-            if leading != self.layouts()[-1]:  # it may want an axis more
-                found = {c: a for c, a in found.items() if a.ndim == 2 + len(leading)}
+            found = self._results(outcomes, leading)
             if not found:
                 trouble = trouble or outcomes["square"].trouble or _other_axes(outcomes["square"])
                 continue
             usual = usual or (way, outcomes)
-            for causal in self.readings:
+            for causal, results in product(self.readings, found):
                 kind = self._reading(way, causal)
-                match = book(kind).match(found)
+                match = book(kind).match(results)
                 if match is not None and (best is None or match.rank() < best[0]):
                     best = match.rank(), replace(way, kind=kind), match
             if best is not None and best[0][:2] == (0, 0):
@@ -230,8 +237,42 @@ class _Patient:
             assert trouble is not None
             return trouble
         if best is None:
-            return self._unexplained(*usual)
-        return self._explained(best[1], best[2], usual[1])
+            return self._unexplained(*usual, None)
+        _, way, match = best
+        if not match.sharp() and not match.rounded and not self._rounds(way):
+            return self._unexplained(*usual, match)
+        return self._explained(way, match, usual[1])
+
+    def _results(
+        self, outcomes: Mapping[str, Outcome], leading: tuple[int, ...]
+    ) -> list[dict[str, Array]]:
+        """The results by case; of a function that returns several, each that may be the one."""
+        found = {c: o.output for c, o in outcomes.items() if o.output is not None}
+        if leading != self.layouts()[-1]:  # it may want an axis more
+            found = {c: a for c, a in found.items() if a.ndim == 2 + len(leading)}
+        if not found:
+            return []
+        several = [found]
+        case, first = next(iter(found.items()))
+        for name, array in outcomes[case].stages.items():
+            if array.shape == first.shape:
+                others = {c: o.stages.get(name) for c, o in outcomes.items()}
+                several.append({c: a for c, a in others.items() if a is not None})
+        return several
+
+    def _rounds(self, way: _Way) -> bool:
+        """Whether the function computes in low precision: then a tiny change is lost or too large."""
+        problem = probes.problem(way.kind, "square")
+        name = "w_v" if way.kind.from_x else "v"
+        nudged = replace(problem, **{name: getattr(problem, name) * (1 + 2.0**-20)})
+        before, after = self.call(way, problem).output, self.call(way, nudged).output
+        if before is None or after is None or before.shape != after.shape:
+            return False
+        with np.errstate(all="ignore"):
+            wanted = np.asarray(result(nudged)) - np.asarray(result(problem))
+            moved = np.linalg.norm(after.astype(np.float64) - before)
+            share = moved / np.linalg.norm(wanted)
+        return not 0.5 < share < 2
 
     def _reading(self, way: _Way, causal: bool) -> Kind:
         own_mask = not self.masked and True in self.readings
@@ -240,15 +281,16 @@ class _Patient:
     # ---- telling
 
     def _explained(self, way: _Way, match: Match, outcomes: Mapping[str, Outcome]) -> Diagnosis:
-        lines = [*report.headline(match)]
-        if match.correct:
+        overflow = _overflow(outcomes, match) if match.correct else None
+        lines = [*report.headline(match)] if overflow is None else [overflow]
+        if match.correct and overflow is None:
             lines += self._how(way)
             lines += self._with_leading(way)
             lines += _failed_cases(outcomes)
         lines += outcomes["square"].notes
         return report.told(
             tuple(lines), self.lang,
-            correct=match.correct and not match.differ,
+            correct=match.correct and not match.differ and overflow is None,
             mistakes=() if match.correct else match.explanations, precision=match.precision,
         )  # fmt: skip
 
@@ -300,7 +342,9 @@ class _Patient:
             break
         return []
 
-    def _unexplained(self, way: _Way, outcomes: Mapping[str, Outcome]) -> Diagnosis:
+    def _unexplained(
+        self, way: _Way, outcomes: Mapping[str, Outcome], near: Match | None
+    ) -> Diagnosis:
         case = next(c for c, o in outcomes.items() if o.output is not None)
         kind = self._reading(way, self.readings[-1])
         ask = self._asker(replace(way, kind=kind))
@@ -309,7 +353,7 @@ class _Patient:
             problem = replace(problem, mask=None)  # it looks ahead, so it means no mask
         stage, lines = symptoms.examine(problem, outcomes[case], ask)
         return report.told(
-            (*report.UNKNOWN, *lines, *outcomes[case].notes),
+            (*report.UNKNOWN, *report.near(near), *lines, *outcomes[case].notes),
             self.lang, stage=stage,
         )  # fmt: skip
 
@@ -359,6 +403,19 @@ def _input(role: str, p: Problem, way: _Way) -> Any:
     if way.out_in and role in ("w_q", "w_k", "w_v", "w_o"):
         return np.ascontiguousarray(value.T)
     return value
+
+
+def _overflow(outcomes: Mapping[str, Outcome], match: Match) -> Line | None:
+    """A line on large scores that the function does not survive, though it is right on small ones."""
+    for case in probes.LOUDER if match.sharp() else ("firm",):  # loud is beyond float16
+        trouble = outcomes[case].trouble
+        if trouble is not None and outcomes["square"].output is not None:
+            return Line(
+                f"✗ 分数小的题算对了，分数大的没有算成：{trouble.zh}。softmax 先减去行的最大值了吗？",
+                f"✗ Right for small scores; with large ones, {trouble.en}. Does the softmax subtract "
+                f"the row's maximum first?",
+            )
+    return None
 
 
 def _other_axes(outcome: Outcome) -> Line:

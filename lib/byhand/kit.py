@@ -15,7 +15,7 @@ import numpy as np
 from byhand import probes, report, symptoms
 from byhand.calls import Line, Outcome
 from byhand.checks import Array, refuse, shape_text
-from byhand.matching import SHARP, Book
+from byhand.matching import Book
 from byhand.probes import CASES, Kind
 from byhand.report import Diagnosis
 from byhand.steps import Problem, result
@@ -37,29 +37,44 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
 }  # fmt: skip
 _NUMBERS: Final = ("n_heads", "n_kv_heads", "d_head", "theta", "eps")
+_HEADS: Final = Line(
+    "q, k, v = x w_q, x w_k, x w_v；切成 n_heads 个头；每个头做 softmax(q kᵀ / √d_head) v",
+    "q, k, v = x w_q, x w_k, x w_v; split into n_heads heads; in each softmax(q kᵀ / √d_head) v",
+)
+_MASKED: Final = Line(
+    "softmax 之前用因果遮罩遮住后面的词", "a causal mask hides later tokens before the softmax"
+)
+_MERGE: Final = Line("合并各个头；乘 w_o", "merge the heads; times w_o")
+_LAYER: Final = Line(
+    "q, k, v = x w_q + b_q, x w_k + b_k, x w_v + b_v；q 切成 n_heads 个头，k 和 v 切成 n_kv_heads 个；"
+    "q 和 k 用 RoPE（底数 theta，第 i 对是 i 和 i + d_head/2，位置从 0 数）；"
+    "相邻的 n_heads / n_kv_heads 个查询头共用一个键值头；每个头做 softmax(q kᵀ / √d_head) v",
+    "q, k, v = x w_q + b_q, x w_k + b_k, x w_v + b_v; split q into n_heads heads, k and v into "
+    "n_kv_heads; RoPE on q and k (base theta, pair i is i and i + d_head/2, positions from 0); "
+    "n_heads / n_kv_heads query heads in a row share a K/V head; in each head "
+    "softmax(q kᵀ / √d_head) v",
+)
+
+
+def _joined(*steps: Line) -> Line:
+    return Line("；".join(s.zh for s in steps), "; ".join(s.en for s in steps))
+
+
 _STEPS: Final[Mapping[str, Line]] = {
     "attention": Line("softmax(q kᵀ / √d_head) v", "softmax(q kᵀ / √d_head) v"),
-    "causal": Line(
-        "softmax(q kᵀ / √d_head + mask) v，mask 遮住后面的词",
-        "softmax(q kᵀ / √d_head + mask) v; the mask hides later tokens",
-    ),
-    "multi_head": Line(
-        "q, k, v = x w_q, x w_k, x w_v；切成 n_heads 个头；每个头做 attention；合并；乘 w_o",
-        "q, k, v = x w_q, x w_k, x w_v; split into n_heads heads; attention in each; merge; times w_o",
-    ),
-    "multi_head_causal": Line(
-        "和 multi_head 一样，加因果遮罩", "as multi_head, with a causal mask"
-    ),
-    "layer": Line(
-        "加偏置 b_q、b_k、b_v；q 和 k 用 RoPE（底数 theta，第 i 对是 i 和 i + d_head/2，位置从 0 数）；"
-        "n_heads / n_kv_heads 个查询头共用一个 K/V 头；因果遮罩；合并；乘 w_o",
-        "with biases b_q, b_k, b_v; RoPE on q and k (base theta, pair i is i and i + d_head/2, "
-        "positions from 0); n_heads / n_kv_heads query heads share a K/V head; causal mask; merge; "
-        "times w_o",
-    ),
-    "block": Line(
-        "x + layer(RMSNorm(x))，RMSNorm 用 gain 和 eps",
-        "x + layer(RMSNorm(x)), RMSNorm with gain and eps",
+    "causal": _joined(Line("softmax(q kᵀ / √d_head) v", "softmax(q kᵀ / √d_head) v"), _MASKED),
+    "multi_head": _joined(_HEADS, _MERGE),
+    "multi_head_causal": _joined(_HEADS, _MASKED, _MERGE),
+    "layer": _joined(_LAYER, _MASKED, _MERGE),
+    "block": _joined(
+        Line(
+            "h = RMSNorm(x)，用 gain 和 eps；下面的 x 换成 h",
+            "h = RMSNorm(x) with gain and eps; for x below take h",
+        ),
+        _LAYER,
+        _MASKED,
+        _MERGE,
+        Line("加上 x", "add x"),
     ),
 }
 
@@ -73,7 +88,7 @@ def write(folder: Any, name: str = "multi_head") -> Path:
     """
     if name not in KINDS:
         known = ", ".join(KINDS)
-        refuse(f"没有叫 {name!r} 的题。有的是：{known}", f"no kit {name!r}; there are: {known}")
+        refuse(f"没有 {name!r} 这一种。有的是：{known}", f"no kit {name!r}; there are: {known}")
     root = Path(folder)
     if root.exists() and (not root.is_dir() or (any(root.iterdir()) and not _is_kit(root))):
         refuse(
@@ -121,8 +136,8 @@ def _readme(described: Mapping[str, Any]) -> str:
     return (
         f"{described['kind']}\n\n"
         f"{described['says']['en']}\n"
-        "Rows are tokens, weights are [d_in, d_out]: y = x w. Compute the result of one case, or of\n"
-        "several, and ask:\n\n"
+        "Rows are tokens; parameter matrices are [d_in, d_out]: y = x w. The sizes (n_heads, d_head,\n"
+        "…) are in kit.json. Compute the result of one case, or of several, and ask:\n\n"
         "  byhand diagnose result.npy --kit .\n\n"
         "Results are read as .npy, .json, .csv or .bin (float32). Their shapes tell the case:\n"
         f"{shapes}\n"
@@ -130,7 +145,8 @@ def _readme(described: Mapping[str, Any]) -> str:
         "firm has scores of up to some thousand, loud of some hundred thousand: they show a softmax\n"
         "that overflows and a mask that leaks. float16 cannot hold loud; leave it out there.\n\n"
         f"{described['says']['zh']}\n"
-        "行是词，权重是 [d_in, d_out]：y = x w。算出一道题的结果（或者几道），再问：\n\n"
+        "行是词；参数矩阵是 [d_in, d_out]，y = x w。n_heads、d_head 这些数在 kit.json 里。\n"
+        "算出一道题的结果（或者几道），再问：\n\n"
         "  byhand diagnose result.npy --kit .\n\n"
         "结果可以是 .npy、.json、.csv 或 .bin（float32）。看形状就知道是哪一道题，见上表。\n"
         "square 和大多数模型一样，d_model = n_heads d_head。wide 里每个大小都不同。\n"
@@ -231,6 +247,11 @@ def _as_result(value: Any, name: str) -> Array:
 
 def diagnose_output(output: Any, folder: Any, lang: str | None) -> Diagnosis:
     """The diagnosis of results of a kit: one array, or several in a list or dict."""
+    if not isinstance(folder, str | Path):
+        refuse(
+            f"kit 要是题目文件夹的路径；给的是 {folder!r}。",
+            f"kit must be the path of a kit; it is {folder!r}.",
+        )
     problems = read(folder)
     several = isinstance(output, list | tuple) and all(isinstance(o, np.ndarray) for o in output)
     given: Sequence[Any] = (
@@ -251,21 +272,25 @@ def diagnose_output(output: Any, folder: Any, lang: str | None) -> Diagnosis:
         found[case] = array.reshape(_shape(problems[case])) if array.ndim == 1 else array
     book = Book(problems)
     match = book.match(found)
-    if match is None:
+    if match is None or (not match.sharp() and not match.rounded):
         case = next(c for c in CASES if c in found)
         stage, lines = symptoms.examine(problems[case], Outcome(found[case], {}, None), None)
-        return Diagnosis(False, (), None, stage, (*report.UNKNOWN, *lines), lang)
+        told = (*report.UNKNOWN, *report.near(match), *lines)
+        return Diagnosis(False, (), None, stage, told, lang)
     lines = report.headline(match)
     missing = [case for case in CASES if case not in found]
-    if match.correct and missing and match.precision in SHARP:
+    if match.correct and missing and match.sharp():
         listed = ", ".join(missing)
-        lines.append(
-            Line(
-                f"还没有对过：{listed}。有的错误（softmax 没有减最大值、遮罩是有限数）只在 loud 里看得出来。",
-                f"Not compared yet: {listed}. Some mistakes (no maximum subtracted in the softmax, "
-                f"a finite mask) only show in loud.",
+        zh, en = f"还没有对过：{listed}。", f"Not compared yet: {listed}."
+        if {"firm", "loud"} & set(missing):
+            zh += (
+                "softmax 没有减最大值，要在 firm 或 loud 里才看得出来；遮罩是有限数，要在 loud 里。"
             )
-        )
+            en += (
+                " No maximum subtracted in the softmax shows only in firm and loud, a finite mask "
+                "only in loud."
+            )
+        lines.append(Line(zh, en))
     return Diagnosis(
         match.correct and not match.differ,
         () if match.correct else match.explanations,

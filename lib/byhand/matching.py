@@ -33,6 +33,10 @@ class Match(NamedTuple):
     def correct(self) -> bool:
         return () in self.explanations
 
+    def sharp(self) -> bool:
+        """Whether the numbers agree as far as float32 goes, at least."""
+        return self.precision in SHARP
+
     def rank(self) -> tuple[int, int, int]:
         """Small is good: nothing left unexplained, few mistakes, high precision."""
         return (
@@ -149,6 +153,8 @@ class Book:
         case = next((c for c in CASES if c in found), None)
         if case is None:
             return None
+        if not np.isfinite(found[case]).any():
+            at_once = 1  # nothing but NaN comes of many pairs
         everywhere = tuple(TOLERANCES)
         passes = [
             (1, SHARP, False, True),

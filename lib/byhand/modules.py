@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from byhand import calls
+from byhand import calls, probes
 from byhand.calls import Line
 from byhand.checks import Array
 
@@ -27,6 +27,7 @@ _LAYERS: Final = {
     "linearlayer linearout outlinear finallinear unifyheads",
 }
 _ROLES: Final = {name: role for role, names in _LAYERS.items() for name in names.split()}
+MOST_WIDE: Final = 1024
 _N_HEADS: Final = ("n_heads", "num_heads", "n_head", "nhead", "nheads", "heads", "h",
                    "num_attention_heads")  # fmt: skip
 
@@ -80,6 +81,12 @@ def as_function(
     widths = _widths(weights)
     several = len(weights.get("q", [()]))
     n = n_heads or _heads_of(module) or several
+    if n > probes.MOST_HEADS or d_model > MOST_WIDE:
+        return Line(
+            f"模块太大了（{n} 个头，宽 {d_model}）。用小的尺寸做一个来查，错是一样的。",
+            f"the module is too large ({n} heads, {d_model} wide). Make a small one: it has the same "
+            f"mistakes.",
+        )
     if widths["q"] % n:
         return Line(
             f"Q 有 {widths['q']} 列，分不成 {n} 个头。",

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from byhand.attention import causal_mask
-from byhand.checks import Array, whole
+from byhand.checks import Array, refuse, whole
 from byhand.qwen import refuse_uneven
 from byhand.rope import even
 from byhand.steps import Problem
@@ -25,6 +25,7 @@ CASES: Final = {  # name -> tokens; in a result, the number of rows tells which 
     "loud": 17,  # scores of some hundred thousand: too large for float16
 }
 QUIET = 2.0**-12  # the first queries of the firm case, times this
+MOST_HEADS = 64
 N_HEADS, GROUP = 3, 2
 D_HEAD, PAIRS = 11, 5  # with rotary positions five pairs: d_head = 10
 D_MODEL = 29  # of the wide case, where it is no product
@@ -56,6 +57,11 @@ class Kind:
 def refuse_sizes(n_heads: int, n_kv_heads: int) -> None:
     """Refuse numbers of heads that no problem can have. Raises ValueError."""
     refuse_uneven(whole("n_heads", n_heads), whole("n_kv_heads", n_kv_heads))
+    if n_heads > MOST_HEADS:
+        refuse(
+            f"这里的题都很小，最多 {MOST_HEADS} 个头；给的是 {n_heads}。",
+            f"the problems here are small: {MOST_HEADS} heads at most, not {n_heads}.",
+        )
 
 
 def _numbers(case: str, name: str, shape: tuple[int, ...], std: float) -> Array:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from byhand import mistakes
 from byhand.calls import Line
-from byhand.matching import SHARP, Match
+from byhand.matching import Match
 from byhand.words import EDITIONS, edition
 
 
@@ -36,7 +36,7 @@ def told(lines: tuple[Line, ...], lang: str | None, **found: Any) -> Diagnosis:
 
 UNKNOWN: Final = (
     Line(
-        "✗ 不对。目录里没有哪个错误、也没有哪两个错误会算出这些数。",
+        "✗ 不对。和目录里的错误比过，单独一个、两个一起，都对不上。",
         "✗ Wrong, and no mistake of the catalogue and no two of them give these numbers.",
     ),
 )
@@ -79,7 +79,7 @@ def headline(match: Match) -> list[Line]:
         clause = said(first)
         lines = [
             Line(
-                f"✗ 这正是这样算出来的数：{clause.zh}。",
+                f"✗ 找到了，这样错，算出来正是这些数：{clause.zh}。",
                 f"✗ This is what comes out when {clause.en}.",
             ),
             *_about(first[0]),
@@ -87,7 +87,7 @@ def headline(match: Match) -> list[Line]:
     else:
         lines = [
             Line(
-                "✗ 这正是两个错误凑在一起算出来的数：",
+                "✗ 错了两处，合起来算出来正是这些数：",
                 "✗ This is what comes out of two mistakes at once:",
             )
         ]
@@ -104,7 +104,7 @@ def headline(match: Match) -> list[Line]:
                 f"the catalogue.",
             )
         )
-    if match.precision not in SHARP:
+    if not match.sharp():
         lines.append(
             Line(
                 f"对上的精度是 {match.precision} 的：相对误差不到 {_above(match.error)}。",
@@ -113,6 +113,28 @@ def headline(match: Match) -> list[Line]:
             )
         )
     return lines
+
+
+def near(match: Match | None) -> list[Line]:
+    """What numbers that nothing explains come near to."""
+    if match is None:
+        return []
+    off = _above(match.error)
+    if match.correct:
+        return [
+            Line(
+                f"离正确的结果很近，相对误差不到 {off}，但不是舍入的误差：还有一处小差别。",
+                f"It is near the right result, off by less than {off}, and not by rounding: "
+                f"something small differs.",
+            )
+        ]
+    clause = said(match.explanations[0])
+    return [
+        Line(
+            f"最接近的是这样算出来的数，相对误差不到 {off}：{clause.zh}。",
+            f"Nearest, off by less than {off}, is what comes out when {clause.en}.",
+        )
+    ]
 
 
 def _above(error: float) -> str:
@@ -125,7 +147,7 @@ def _about(name: str) -> list[Line]:
     mistake = mistakes.find(name)
     lines = [
         Line(f"  该这样写：{mistake.right}", f"  Right: {mistake.right}"),
-        Line(f"  看得出来的地方：{mistake.symptom_zh}", f"  How it shows: {mistake.symptom_en}"),
+        Line(f"  症状：{mistake.symptom_zh}", f"  How it shows: {mistake.symptom_en}"),
     ]
     if mistake.threads:
         where = "  ".join(mistake.links()[:2])
@@ -135,15 +157,13 @@ def _about(name: str) -> list[Line]:
 
 def _right(match: Match) -> Line:
     compared = len(match.agree)
-    zh = f"✓ 正确。在 {compared} 道题上和参考实现一致，精度是 {match.precision} 的。"
+    problems = "1 problem" if compared == 1 else f"{compared} problems"
+    zh = f"✓ 正确。在 {compared} 道题上和参考一致，精确到 {match.precision}。"
     en = (
-        f"✓ Correct. It agrees with the reference on {compared} problems, within the precision of "
+        f"✓ Correct. It agrees with the reference on {problems}, within the precision of "
         f"{match.precision}."
     )
-    if match.precision not in SHARP:
+    if not match.sharp():
         zh += f"相对误差不到 {_above(match.error)}。"
         en += f" It is off by less than {_above(match.error)}."
-        if not match.rounded:
-            zh += f"这些数本身比 {match.precision} 精细，所以还有一处小差别。"
-            en += f" These numbers are finer than {match.precision}, so something small differs."
     return Line(zh, en)

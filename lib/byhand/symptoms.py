@@ -42,6 +42,8 @@ def examine(problem: Problem, outcome: Outcome, ask: Ask | None) -> tuple[str | 
     """
     found, wanted = outcome.output, result(problem)
     assert found is not None and wanted is not None
+    if found.ndim > 1 and _same(found.swapaxes(-1, -2), wanted):
+        return None, [Line("把结果转置一下就对了。", "The result is right once transposed.")]
     stage = _by_stages(problem, outcome)
     told = _of_result(found, wanted, problem)
     if ask is not None:
@@ -75,16 +77,13 @@ def _by_stages(problem: Problem, outcome: Outcome) -> str | None:
 def _of_result(found: Array, wanted: Array, problem: Problem) -> list[Line]:
     """What the result alone shows."""
     if found.shape != wanted.shape:
-        told = [
+        return [
             Line(
                 f"结果的形状是 {shape_text(found.shape)}，应该是 {shape_text(wanted.shape)}。",
                 f"The result has the shape {shape_text(found.shape)}; {shape_text(wanted.shape)} "
                 f"is wanted.",
             )
         ]
-        if found.ndim > 1 and _same(found.swapaxes(-1, -2), wanted):
-            told.append(Line("转置一下就对了。", "Transposed, it is right."))
-        return told
     bad = ~np.isfinite(found)
     if bad.any():
         rows = np.unique(np.argwhere(bad)[:, -2])
@@ -92,23 +91,16 @@ def _of_result(found: Array, wanted: Array, problem: Problem) -> list[Line]:
         return [
             Line(
                 f"结果里有 NaN 或无穷大，在第 {listed} 行（从 0 数）。",
-                f"The result holds NaN or infinity, in the rows {listed} (from 0).",
+                f"The result holds NaN or infinity, in rows {listed} (counted from 0).",
             )
         ]
     told = []
-    if found.shape[-1] == found.shape[-2] and _same(found.swapaxes(-1, -2), wanted):
-        told.append(Line("转置一下就对了。", "Transposed, it is right."))
     factor = float(np.sum(found * wanted) / np.sum(wanted * wanted))
     if factor and abs(factor - 1) > NEAR and _same(found / factor, wanted):
         told.append(
             Line(
                 f"每个数都是应有的 {factor:.4g} 倍。",
-                f"Every number is {factor:.4g} times too large.",
-            )
-            if factor > 1
-            else Line(
-                f"每个数都是应有的 {factor:.4g} 倍。",
-                f"Every number is {factor:.4g} of what it should be.",
+                f"Every number is {factor:.4g} times what it should be.",
             )
         )
     rows_found, rows_wanted = (a.reshape(-1, a.shape[-1]) for a in (found, wanted))
@@ -129,7 +121,7 @@ def _of_result(found: Array, wanted: Array, problem: Problem) -> list[Line]:
             Line(
                 f"{len(right)} 行里有 {sum(right)} 行是对的；第一处不对的是第 {first} 行（从 0 数）。",
                 f"Of {len(right)} rows {sum(right)} are right; the first wrong one is row {first} "
-                f"(from 0).",
+                f"(counted from 0).",
             )
         )
     return told
@@ -201,11 +193,15 @@ def _sums(sums: Array) -> list[Line]:
     """A line if the rows of weights do not sum to 1."""
     if not np.isfinite(sums).all() or np.abs(sums - 1).max() < NEAR:
         return []
-    low, high = float(sums.min()), float(sums.max())
+    low, high = f"{sums.min():.4g}", f"{sums.max():.4g}"
+    if low == high:
+        return [
+            Line(f"权重每行的和是 {low}，不是 1。", f"The rows of weights sum to {low}, not to 1.")
+        ]
     return [
         Line(
-            f"权重每行的和不是 1，在 {low:.4g} 和 {high:.4g} 之间。",
-            f"The rows of weights do not sum to 1: their sums lie between {low:.4g} and {high:.4g}.",
+            f"权重每行的和不是 1，在 {low} 和 {high} 之间。",
+            f"The rows of weights do not sum to 1: their sums lie between {low} and {high}.",
         )
     ]
 
@@ -288,8 +284,9 @@ def leaks(problem: Problem, ask: Ask) -> list[Line]:
     row = int(np.argwhere(differs)[:, -2].min())
     return [
         Line(
-            f"未来漏进来了：改最后一个词，第 {row} 行的结果就变了。",
-            f"The future leaks: changing the last token changes row {row} of the result.",
+            f"未来漏进来了：改最后一个词，第 {row} 行（从 0 数）的结果就变了。",
+            f"The future leaks: changing the last token changes row {row} of the result (counted "
+            f"from 0).",
         )
     ]
 
