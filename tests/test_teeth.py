@@ -140,6 +140,7 @@ MUTATIONS = (
         "if (top > best + SLACK).any():": "if False:",
     }),
     Mutation("softmax_whole_max", "attention.softmax", ALL, "02", {MAXIMUM: "x.max()"}),
+    Mutation("softmax_twice", "attention.attention", ALL, "03", {SOFTMAX: "softmax(softmax(masked))"}),
     Mutation("softmax_unnormalised", "attention.softmax", ALL, "02", {"exps / total": "np.exp(x)"}),
     # mask
     Mutation("mask_left_out", "attention.apply_mask", ALL, "02 03", {ADDED: "scores"}),
