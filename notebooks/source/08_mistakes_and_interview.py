@@ -79,13 +79,13 @@ print(f"{len(catalogue):>3}   in all; {with_link} of them with a public thread")
 assert {m.family for m in catalogue} == set(families) and with_link > len(catalogue) / 2
 
 # %% [markdown] lang="zh"
-# {{ len(catalogue) }} 个里，有 {{ with_link }} 个附着公开的链接：在那里真的发生过，或者有人问过。
+# {{ len(catalogue) }} 个里，有 {{ with_link }} 个附有公开的链接：在那里真的发生过，或者有人问过。
 #
 # 先猜：在最常见的形状上运行，有几个会报错？有几个不报错，但是结果的形状不对？答案和后面的总表在一起。
 #
 # 要用的正确答案，还是小例子：两个头，因果遮罩，有 $W_O$。
 
-# %% [markdown] lang="en" of="c1db5844"
+# %% [markdown] lang="en" of="148f38b9"
 # For {{ with_link }} of the {{ len(catalogue) }} there is a public thread where it happened or was asked about.
 #
 # Guess first: run them on the most usual shapes. How many raise an error? How many raise none and return another shape? The answer comes with the table further down.
@@ -218,11 +218,11 @@ assert np.allclose(made("softmax_heads", no_mask)["weights"].sum(0), 1)
 assert np.isclose(made("softmax_all", no_mask)["weights"].sum(), 1)
 
 # %% [markdown] lang="zh"
-# 表里哪一栏全是 1，就是沿哪个轴做的。[02](02_softmax.ipynb) 里遇到的是 `softmax_columns`。`softmax_unnormalised` 哪一栏都不是 1：它根本没有除。沿头做的那一个，输出动了 {{ moved("softmax_heads", no_mask) }}。可是没有哪一个的形状不对。
+# 表里哪一栏全是 1，就是沿哪个轴做的。[02](02_softmax.ipynb) 里遇到的是 `softmax_columns`。`softmax_unnormalised` 哪一栏都不是 1：它根本没有除。沿头做的那一个，输出动了 {{ moved("softmax_heads", no_mask) }}。这几个的形状，没有一个不对。
 #
 # 还有一个：求和的时候忘了 `keepdims=True`。先猜：一个头的时候会报错吗？两个头呢？六个头呢？
 
-# %% [markdown] lang="en" of="fa5b9d42"
+# %% [markdown] lang="en" of="670fdfa5"
 # The column that is all 1 tells the axis. The one met in [02](02_softmax.ipynb) is `softmax_columns`. For `softmax_unnormalised` no column is 1: nothing is divided at all. The softmax over the heads moves the output by {{ moved("softmax_heads", no_mask) }}. And every shape is right.
 #
 # One more: `keepdims=True` is forgotten in the sum. Guess first: does it raise an error with one head? With two? With six?
@@ -352,8 +352,17 @@ on_hidden_loud = made("mask_finite", loud)["weights"][:, hidden].max()
 print(f"largest weight on a hidden key: {on_hidden_loud:.3f}")
 assert on_hidden_loud > 0.5
 
+
+def mask_of_1e9(q, k, v, mask):
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    return softmax(np.where(np.isneginf(mask), -1e9, scores)) @ v
+
+
+print("what diagnose says of a mask of −1e9:", "✓" if diagnose(mask_of_1e9).correct else "✗")
+assert diagnose(mask_of_1e9).correct
+
 # %% [markdown] lang="zh"
-# 分数之间差到几百万，加上 −1e5 也压不住，遮住的键拿到了 {{ on_hidden_loud:.3f }}。数越大，越难撞上：`diagnose` 的题里，分数到几十万，用 −1e9 的遮罩它会说正确。
+# 分数之间差到几百万，加上 −1e5 也压不住，遮住的键拿到了 {{ on_hidden_loud:.3f }}。数越大，越难撞上：`diagnose` 的题里，分数到几十万，填 −1e9 的遮罩，它会说正确。
 #
 # **工作中**：给每一个因果的函数配上这个测试：改最后一个词，断言前面的行一位不差。
 #
@@ -361,8 +370,8 @@ assert on_hidden_loud > 0.5
 #
 # 切头、并头的错，行和都是 1。看三样：结果的形状；改最后一个词，前面的行动不动；只改 $X$ 的第 1 列，有几个头的上下文跟着动。
 
-# %% [markdown] lang="en" of="c42072e6"
-# When scores are millions apart, −1e5 cannot hold them down, and a hidden key gets {{ on_hidden_loud:.3f }}. The larger the number, the harder it is to run into: in the problems of `diagnose` scores reach some hundred thousand, and a mask of −1e9 passes as correct.
+# %% [markdown] lang="en" of="ba8eb31a"
+# When scores are millions apart, −1e5 cannot hold them down, and a hidden key gets {{ on_hidden_loud:.3f }}. The larger the number, the harder it is to run into: in the problems of `diagnose` scores reach some hundred thousand, and a mask filled with −1e9 passes as correct.
 #
 # **At work**: give every causal function this test. Change the last token, and assert that the earlier rows do not move by one digit.
 #
@@ -390,7 +399,7 @@ blocks_reversed = replace(problem, w_o=np.concatenate([t.W_O[2:], t.W_O[:2]]))
 assert np.allclose(made("heads_reversed", blocks_reversed)["output"], right["output"])
 
 # %% [markdown] lang="zh"
-# 没有转置的两个，把别的词的数搬进了这一行，遮罩就漏了（[04](04_heads_and_output_projection.ipynb) 里用编号看过）。每个头只读一段的，只有 1 个头跟着动。取平均的，只剩 2 列。
+# 没有转置的两个，把一个词的数搬进了另一个词的行，遮罩就漏了（[04](04_heads_and_output_projection.ipynb) 里用编号看过）。每个头只读一段的，只有 1 个头跟着动。取平均的，只剩 2 列。
 #
 # 剩下的两个，这三样都看不出来：按间隔切列，头的次序反了。要么核对数值，要么像下面说的那样编号走一遍。次序反了的那个，把 $W_O$ 的行块也反过来就对了，格子里最后一行断言的就是这个。
 #
@@ -400,7 +409,7 @@ assert np.allclose(made("heads_reversed", blocks_reversed)["output"], right["out
 #
 # 看三样：只改头 2 的 $W_Q$，输出的四列哪几列动；把 $W_O$ 里头 2 的行翻倍，输出动不动；输出里有几个负数。
 
-# %% [markdown] lang="en" of="aaa1f579"
+# %% [markdown] lang="en" of="d05f5a70"
 # The two without the transpose carry numbers of other tokens into a row, and so the mask leaks (seen with labels in [04](04_heads_and_output_projection.ipynb)). Where each head reads a slice of its own, only 1 head moves. Averaged heads leave only 2 columns.
 #
 # The other two pass all three: columns dealt out in turn, and heads in reverse order. Compare values, or send labels through, as described next. With the heads reversed, reversing the row blocks of $W_O$ as well puts it right; that is what the last line of the cell asserts.
@@ -477,6 +486,21 @@ for name in ("k_as_v", "v_not_projected", "k_is_q", "scores_transposed", "k_resh
     assert counts == (name not in ("k_as_v", "v_not_projected"))
     assert symmetric == (name == "k_is_q")
 
+# %% [markdown] lang="zh"
+# 前三个，各有一项通不过。最后一个（`weights_transposed`），$V$ 全是 1，出来的不是 1。（用 $K$ 当 $V$，权重转置，[03](03_weighted_values.ipynb) 里都遇到过。）`k_as_v` 那一行也不是 1，因为加权的是 $K$。第四、第五个，分数转置和 `reshape` 代替转置，三项全过，行和也是 1。
+#
+# **工作中**：投影那几行若是复制来的，一个变量一个变量地看。`k_as_v` 和 `k_is_q`，都可以是复制一行、有一个名字没有改。
+#
+# 还有偏置，漏了也不报错。先猜：$b_Q$、$b_K$、$b_V$ 各漏一个，哪个看得出来？
+
+# %% [markdown] lang="en" of="a88b0799"
+# Each of the first three fails one. With the last (`weights_transposed`), $V$ all ones does not come out as ones. ($K$ taken for $V$ and the weights transposed were both met in [03](03_weighted_values.ipynb).) The line of `k_as_v` is not 1 either, as it weighs $K$. The fourth and the fifth, scores transposed and `reshape` for a transpose, pass all three, and their rows sum to 1.
+#
+# **At work**: read projection lines one variable at a time, above all those that were copied. `k_as_v` and `k_is_q` can both be a copied line in which one name was not changed.
+#
+# Then the biases: leaving one out raises no error either. Guess first: leave out $b_Q$, $b_K$ or $b_V$. Which of them shows?
+
+
 # %%
 b_q, b_k, b_v = rng.standard_normal((3, 4))
 biased = replace(problem, b_q=b_q, b_k=b_k, b_v=b_v)
@@ -497,32 +521,18 @@ with_rope = replace(biased, theta=10**4)
 assert not np.allclose(steps.result(replace(with_rope, b_k=None)), steps.result(with_rope))
 
 # %% [markdown] lang="zh"
-# $x$ 全是 0 的时候，输出该是 $b_V$ 乘 $W_O$；成了 0，就是漏了 $b_V$。$b_Q$ 和 $b_K$ 这样看不出来。漏了 $b_Q$，平时输出动 {{ bias_moves["b_q"] }}，要核对数值。漏了 $b_K$，这里动 {{ bias_moves["b_k"] }}：它给一行的每个分数加同一个数，softmax 里抵消了。有 RoPE 的时候，它才有影响。
+# $x$ 全是 0 的时候，输出该是 $b_V$ 乘 $W_O$；成了 0，就是漏了 $b_V$。$b_Q$ 和 $b_K$ 这样看不出来。用平常的 $x$，漏了 $b_Q$，输出动 {{ bias_moves["b_q"] }}，要核对数值才知道。漏了 $b_K$，这里动 {{ bias_moves["b_k"] }}：它给一行的每个分数加同一个数，softmax 里抵消了。有 RoPE 的时候，它才有影响。
 #
 # ### 分组的键值头
 #
 # 这一节里，头从 0 数。小例子没有分组，换一道小题：6 个查询头，3 个键值头。把一个键值头的 $V$ 清零，看并头以后（乘 $W_O$ 以前）哪几段变了，就知道每一段用的是哪个键值头：
 
-# %% [markdown] lang="en" of="853e5153"
-# With $x$ all 0 the output should be $b_V$ through $W_O$; if it is 0, $b_V$ is missing. $b_Q$ and $b_K$ do not show there. Without $b_Q$ the output otherwise moves by {{ bias_moves["b_q"] }}, and comparing values finds it. Without $b_K$ it moves by {{ bias_moves["b_k"] }} here: $b_K$ adds the same number to every score of a row, and the softmax cancels it. With RoPE it does count.
+# %% [markdown] lang="en" of="72747159"
+# With $x$ all 0 the output should be $b_V$ through $W_O$; if it is 0, $b_V$ is missing. $b_Q$ and $b_K$ do not show there. With the usual $x$, leaving out $b_Q$ moves the output by {{ bias_moves["b_q"] }}, and comparing values finds it. Leaving out $b_K$ moves it by {{ bias_moves["b_k"] }} here: $b_K$ adds the same number to every score of a row, and the softmax cancels it. With RoPE it does count.
 #
 # ### Grouped K/V heads
 #
 # This section counts heads from 0. The toy has no groups, so here is another small problem: 6 query heads and 3 K/V heads. Set the $V$ of one K/V head to zero and see which blocks of the merged heads change (before $W_O$); that tells which K/V head each block uses:
-
-# %% [markdown] lang="zh"
-# 前三个，各有一项通不过。最后一个（`weights_transposed`），$V$ 全是 1，出来的不是 1。（用 $K$ 当 $V$，权重转置，[03](03_weighted_values.ipynb) 里都遇到过。）`k_as_v` 那一行也不是 1，因为加权的是 $K$。第四、第五个，分数转置和 `reshape` 代替转置，三项全过，行和也是 1。
-#
-# **工作中**：投影那几行若是复制来的，一个变量一个变量地看。`k_as_v` 和 `k_is_q`，都可以是复制一行、有一个名字没有改。
-#
-# 还有偏置，漏了也不报错。先猜：$b_Q$、$b_K$、$b_V$ 各漏一个，哪个看得出来？
-
-# %% [markdown] lang="en" of="a88b0799"
-# Each of the first three fails one. With the last (`weights_transposed`), $V$ all ones does not come out as ones. ($K$ taken for $V$ and the weights transposed were both met in [03](03_weighted_values.ipynb).) The line of `k_as_v` is not 1 either, as it weighs $K$. The fourth and the fifth, scores transposed and `reshape` for a transpose, pass all three, and their rows sum to 1.
-#
-# **At work**: read projection lines one variable at a time, above all those that were copied. `k_as_v` and `k_is_q` can both be a copied line in which one name was not changed.
-#
-# Then the biases: leaving one out raises no error either. Guess first: leave out $b_Q$, $b_K$ or $b_V$. Which of them shows?
 
 
 # %%
@@ -618,16 +628,16 @@ assert off["rope_base"][0] < off["rope_base"][1] < off["rope_base"][-1]
 #
 # 后三个在距离 0 上就错了。`rope_query_from_1` 和 `rope_keys_plain`，查询和键转的角度不一样；前一个在哪个距离都错得差不多，因为每个距离都多了 1。`rope_before_split` 先转后切，整行当成一个头，把不同的头里的数配成了对；切开以后，一对数分在两个头里，转的角度不再抵消。
 #
-# 只用一个词去试，这八个一个也试不出来：一行只有一个分数，错了也是权重 1；而位置 0 不转，`rope_on_v` 也没有差别。
+# 只用一个词去试，这八个一个也试不出来：一行只有一个分数，分数错了，权重也还是 1；而位置 0 不转，`rope_on_v` 也没有差别。
 #
 # 配对和转向错的，`rope_pairing` 和 `rope_sign`，隔一个词就差很多。换一套约定，只要训练和使用一致，都能用；错的是把一套约定的参数放进另一套的代码里，[06](06_real_shapes.ipynb) 有一节讲它。
 
-# %% [markdown] lang="en" of="0e9a3333"
+# %% [markdown] lang="en" of="f65bfc5f"
 # The first five are right at distance 0: when query and key turn by the same angle the score stays as it is, and so it does when neither turns. Among them, `rope_on_v` has the right scores everywhere, and the output moves by {{ moved("rope_on_v", turned) }}: the fault is in $V$. With the wrong base (`rope_base`) the error grows with the distance in this table, so it shows least in short sentences.
 #
 # The last three are wrong at distance 0 already. In `rope_query_from_1` and `rope_keys_plain`, query and key turn by different angles; the error of the first is about the same at every distance, because each distance is too large by 1. `rope_before_split` turns first and splits after: it takes the whole row for one head and pairs numbers of different heads. Once the two halves of a pair are in different heads, the turns no longer cancel.
 #
-# A test with a single token finds none of the eight. A row has one score, and wrong or right it becomes the weight 1; and position 0 does not turn, so that `rope_on_v` makes no difference either.
+# A test with a single token finds none of the eight. A row has one score, and right or wrong it gives the weight 1; and position 0 does not turn, so that `rope_on_v` makes no difference either.
 #
 # The wrong pairing and the wrong direction, `rope_pairing` and `rope_sign`, are far off from one token away. Either convention works as long as training and use agree. The mistake is to put parameters of one into code of the other; [06](06_real_shapes.ipynb) has a section on it.
 
@@ -645,7 +655,7 @@ assert off["rope_base"][0] < off["rope_base"][1] < off["rope_base"][-1]
 normed = replace(problem, gain=np.ones(4), eps=1e-6)  # the toy with an RMSNorm before attention
 ten_times = replace(normed, x=10 * normed.x)
 true_result = steps.result(normed)
-print("off by      rms of a row   10 x: times   largest weight   output")
+print("off by      rms of a row   growth at 10 x   largest weight, x and 10 x   output")
 layer_names = [m.name for m in catalogue if m.family == "layer"]
 rms_of, growth_of, peaks = {}, {}, {}
 for name in (None, *layer_names):
@@ -661,8 +671,8 @@ for name in (None, *layer_names):
     peaks[name] = [steps.run(p, changes)["weights"].max(-1).mean() for p in (normed, ten_times)]
     label = "         right" if name is None else f"{moved(name, normed):>6}   {name}"
     print(
-        f"{off_by:<11} {rms_of[name]:>12.2f}   {growth_of[name]:>11.2f}   "
-        f"{peaks[name][0]:>6.2f} -> {peaks[name][1]:.2f}   {label}"
+        f"{off_by:<11} {rms_of[name]:>12.2f}   {growth_of[name]:>14.2f}   "
+        f"{peaks[name][0]:>18.2f} -> {peaks[name][1]:.2f}   {label}"
     )
 early = ("norm_left_out", "norm_after")  # nothing is normalised before attention
 assert abs(rms_of["norm_after"] - 1) < 0.05
@@ -670,14 +680,14 @@ assert all(np.isclose(*peaks[n], atol=1e-3) for n in growth_of if n not in early
 assert all(growth_of[n] < 1.01 for n in ("residual_left_out", "residual_normed", "norm_after"))
 
 # %% [markdown] lang="zh"
-# 少加或多加一个 $x$，相减就知道。归一化放在最后的，每行的均方根是 {{ rms_of["norm_after"]:.2f }}，$x$ 再大也一样。没有加 $x$，或者加回去的是归一化以后的 $x$，结果都不随 $x$ 变大（{{ growth_of["residual_left_out"]:.2f }} 倍和 {{ growth_of["residual_normed"]:.2f }} 倍）。正确的那一行是 {{ growth_of[None]:.2f }} 倍，因为 $x$ 自己也在和里面。
+# 少加或多加一个 $x$，相减就知道。归一化放在最后的，每行的均方根是 {{ rms_of["norm_after"]:.2f }}，$x$ 再大也一样。没有加 $x$，或者加回去的是归一化以后的 $x$，结果都不随 $x$ 变大（都是 {{ growth_of["residual_normed"]:.2f }} 倍）。正确的那一行是 {{ growth_of[None]:.2f }} 倍，因为 $x$ 自己也在和里面。
 #
 # 进注意力之前没有归一化的，结果变成 {{ growth_of["norm_left_out"]:.2f }} 倍。权重不变的话，正好是 10 倍；多出来的，是因为权重也变尖了，最大的从 {{ peaks["norm_left_out"][0]:.2f }} 到了 {{ peaks["norm_left_out"][1]:.2f }}。
 #
 # `norm_after` 不一定是错：2017 年的论文和 BERT 就是先加、后归一化。对于按 pre-norm 训练的参数，它是错的。
 
-# %% [markdown] lang="en" of="66427266"
-# An $x$ too few or too many shows in the difference. With the norm at the end, the root mean square of a row is {{ rms_of["norm_after"]:.2f }}, however large $x$ is. When $x$ is not added, or when the normalised $x$ is, the result does not grow with $x$ ({{ growth_of["residual_left_out"]:.2f }} and {{ growth_of["residual_normed"]:.2f }} times). In the right line it is {{ growth_of[None]:.2f }} times, because $x$ itself is in the sum.
+# %% [markdown] lang="en" of="c470c979"
+# An $x$ too few or too many shows in the difference. With the norm at the end, the root mean square of a row is {{ rms_of["norm_after"]:.2f }}, however large $x$ is. When $x$ is not added, or when the normalised $x$ is, the result does not grow with $x$ ({{ growth_of["residual_normed"]:.2f }} times in both). In the right line it is {{ growth_of[None]:.2f }} times, because $x$ itself is in the sum.
 #
 # Without the norm before attention it is {{ growth_of["norm_left_out"]:.2f }} times. With the same weights it would be 10 exactly; what goes beyond comes from weights that are sharper, the largest going from {{ peaks["norm_left_out"][0]:.2f }} to {{ peaks["norm_left_out"][1]:.2f }}.
 #
@@ -765,13 +775,14 @@ raising = [
     if m.name in errors and steps.result(case_of(kind_of(m), "square")[0], m.changes) is None
 ]
 other_shape = [name for name in errors if name not in raising]
-three = {"runs", "row sums", "future", "finite"}  # it runs, and passes three checks
+three = {"runs", "row sums", "future", "finite"}  # the right shape, and three checks
 pass_three = [name for name, found in caught.items() if not found & three]
 pass_six = [name for name in caught if name not in without_reference]
 print(f"{len(raising)} raise an error: {', '.join(raising)}")
 print(f"{len(other_shape)} return another shape: {', '.join(other_shape)}")
-print(f"{len(pass_three)} run and pass row sums, future and NaN; {len(pass_six)} pass all six")
-print(f"{len(without_reference)} caught by the six checks that need no reference")
+print(f"{len(pass_three)} have the right shape and pass row sums, future and NaN")
+print(f"{len(pass_six)} pass the six checks that need no reference")
+print(f"{len(without_reference)} caught by these six")
 print(
     f"{len(by_values)} caught by comparing values; {', '.join(only_large)} only with large scores"
 )
@@ -843,7 +854,9 @@ assert usual_unseen == set(only_large)
 assert {"gqa_tiled", "gqa_first", "gqa_stride"} <= set(unseen["one K/V head"])
 assert len(unseen["one token"]) > len(unseen["one head"]) > len(usual_unseen)
 assert {"split_no_transpose", "merge_no_transpose", "rope_pairing"} <= set(unseen["one token"])
-assert set(off) <= set(unseen["one token"])  # the eight of the gallery
+turns = {m.name for m in catalogue if m.family == "rope"}
+assert set(off) <= turns <= set(unseen["one token"])
+assert {"k_is_q", "scale_none", "scale_d", "scale_multiplied"} <= set(unseen["one token"])
 assert not {"softmax_heads", "softmax_batch", "mask_not_itself"} & set(unseen["one token"])
 assert not {"heads_reversed", "w_o_transposed", "k_as_v"} & set(unseen["one token"])
 
@@ -1107,7 +1120,7 @@ def hunt_5(x, w_q, w_k, w_v, w_o, n_heads, mask):  # noqa: ARG001
 # 先猜。<details><summary>提示</summary>第一行末尾的 `noqa` 叫代码检查工具（替人挑代码毛病的程序）别作声。它本来想说什么？</details>
 
 # %% [markdown] lang="en" of="6120f928"
-# Guess first. <details><summary>Hint</summary>The `noqa` on the first line tells the linter to be quiet (a program that looks for slips in code). What did it want to say?</details>
+# Guess first. <details><summary>Hint</summary>The `noqa` on the first line tells the linter, a program that looks for slips in code, to be quiet. What did it want to say?</details>
 
 # %%
 found = diagnose(hunt_5, lang=lang)
@@ -1311,11 +1324,11 @@ for h in range(n_heads):
     assert np.allclose(heads[:, h], alone, rtol=0, atol=1e-12)
 
 # %% [markdown] lang="zh"
-# **第一步，每个头各算各的。** 每个头读整个 $x$，用自己的那几列 $W_Q$，还有 $W_K$、$W_V$（分组的时候，这两个是几个头合用的）。一句话得到 [{{ S }}, {{ d_v }}]。
+# **第一步，每个头各算各的。** 每个头读整个 $x$，用自己的那几列 $W_Q$，还有 $W_K$、$W_V$（分组的时候，这两个是几个头合用的）。每个句子得到 [{{ S }}, {{ d_v }}]。
 #
 # **第二步，拼接。** 就是摆放：头 1 的数在最左，头 2 接着。没有参数，也不做算术。代码里是换轴再 reshape，数要抄一遍：
 
-# %% [markdown] lang="en" of="cd4c5e2b"
+# %% [markdown] lang="en" of="8e955e38"
 # **Step one: each head on its own.** Every head reads all of $x$ through its own columns of $W_Q$, and of $W_K$ and $W_V$ (which grouped heads share). For each sentence it gets [{{ S }}, {{ d_v }}].
 #
 # **Step two: concatenation.** It is placement: the numbers of head 1 on the left, head 2 next. No parameters and no arithmetic. In code it is a swap of axes and a reshape, and the numbers are copied:
@@ -1445,7 +1458,7 @@ assert np.allclose(dropped, merge_heads(silenced) @ w_o, rtol=0, atol=1e-12)
 # 先猜：融合了，加速了，还是别的？
 
 # %% [markdown] lang="en" of="08f69813"
-# * **Size.** $n_{heads}·d_v$ comes in and $d_{model}$ goes out. Of the {{ len(table) }} models in our table {{ len(not_square) }} have one that is not square. That is no share of all models: {{ len(table) - len(in_00) }} are in the table because theirs is not. Of the other {{ len(in_00) }}, from the table of the article of [00](00_map.ipynb), it is {{ len(exception) }}: DeepSeek-V3.
+# * **Size.** $n_{heads}·d_v$ comes in and $d_{model}$ goes out. Of the {{ len(table) }} models in our table {{ len(not_square) }} have one that is not square. That is no share of all models: {{ len(table) - len(in_00) }} models are in the table because theirs is not. Of the other {{ len(in_00) }}, from the table of the article of [00](00_map.ipynb), only {{ len(exception) }} is not square: DeepSeek-V3's.
 # * **GQA leaves $W_O$ alone.** Grouping reduces the K/V heads; every query head still has a context of its own. Qwen2.5-7B has only {{ qwen.n_kv_heads }} K/V heads, and its $W_O$ is {{ models.output_width(qwen) }} → {{ qwen.d_model }} all the same.
 # * **Another number of heads.** As long as $n_{heads}·d_v$ is the same, so is the shape, and it runs; but the blocks of rows have lost their meaning, the numbers are all different, and it must be trained again. Removing heads is another matter: delete their rows and leave the rest (the cell asserts that this equals silencing the head). [Michel et al. 2019](https://arxiv.org/abs/1905.10650) removed heads from trained models in this way, one at a time, and most could go without much effect.
 #
@@ -1497,7 +1510,7 @@ print(f"rank: bare sum {ranks[0]}, W_O {ranks[1]}, one head through its block {r
 assert ranks == [d_v, d_model, d_v]
 
 # %% [markdown] lang="zh"
-# * **还拼接，不乘 $W_O$。** 头 2 只写得到自己那 {{ d_v }} 格；没有哪个头被迫和别的头平分。而且宽度要正好等于 $d_{model}$ 才加得回去。
+# * **还拼接，不乘 $W_O$。** 头 2 只写得到自己那 {{ d_v }} 格；没有哪个头被迫和别的头平分。宽度也要正好等于 $d_{model}$，才加得回去。
 # * **直接相加。** 等于每个头用同一块单位矩阵。头的次序换了，结果一样：谁说的分不清了。结果也只有 {{ ranks[0] }} 个独立的方向，不是 {{ ranks[1] }} 个（矩阵的秩）。
 # * **真去掉会差多少？** 面试文章说 BLEU 会掉 1 到 2，我们没有找到做过这个实验的论文。最接近的数字说的是另一件事：同样大小，8 个头比 1 个头高将近 1 个 BLEU（[Voita 等 2019](https://arxiv.org/abs/1905.09418) 的引言，引的是 2017 年的论文）。也有反过来的证据：[He 和 Hofmann](https://arxiv.org/abs/2311.01906) 先把注意力改造过（shaped attention），再把 $W_V$ 和 $W_O$ 都去掉，训练速度没有变慢，参数还少了（模型在一亿到三亿参数之间）。说“标准写法里不该省，配合别的改动可以省”，比背一个数字稳当。
 #
@@ -1505,8 +1518,8 @@ assert ranks == [d_v, d_model, d_v]
 #
 # 面试文章说，$W_O$ 用默认的均匀初始化，梯度可能消失或爆炸，要用 Xavier。PyTorch 的 [`nn.MultiheadAttention`](https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/activation.py) 里，Xavier 只用在 Q、K、V 的矩阵上（宽度一样时，三个合成一个）；$W_O$（`out_proj`）保留 `nn.Linear` 的默认：$\pm 1/\sqrt{d_{in}}$ 之间的均匀分布，偏置是 0。两个界差多少：
 
-# %% [markdown] lang="en" of="53a9e777"
-# * **Concatenated, no $W_O$.** Head 2 reaches only its own {{ d_v }} slots; no head is made to count the same as another. And the width has to be $d_{model}$ exactly, or it cannot be added back.
+# %% [markdown] lang="en" of="a6b0c673"
+# * **Concatenated, no $W_O$.** Head 2 reaches only its own {{ d_v }} slots; no head is made to count the same as another. The width also has to be $d_{model}$ exactly, or it cannot be added back.
 # * **Added as they are.** The same as one identity block for every head. Put the heads in another order and the result is the same: who said what is lost. The result can take only {{ ranks[0] }} independent directions, not {{ ranks[1] }} (the rank of the matrix).
 # * **How much does it really cost?** The interview article says 1 to 2 points of BLEU; we found no paper that did this experiment. The nearest figure is about something else: at the same size, 8 heads are almost 1 point of BLEU above one head (introduction of [Voita et al. 2019](https://arxiv.org/abs/1905.09418), citing the paper of 2017). There is evidence the other way: [He and Hofmann](https://arxiv.org/abs/2311.01906) use a modified attention ("shaped") and remove both $W_V$ and $W_O$; training is no slower and there are fewer parameters (models of a hundred to three hundred million). "In the standard form, keep it; along with other changes, it can go" is a safer answer than a number learned by heart.
 #
@@ -1520,20 +1533,21 @@ default_bound = 1 / np.sqrt(wide_d)  # nn.Linear, kaiming_uniform with a = √5
 xavier_bound = np.sqrt(6 / (wide_d + wide_d))
 drawn = rng.uniform(-default_bound, default_bound, (wide_d, wide_d))
 bert_std = 0.02  # initializer_range of BERT and GPT-2
-gpt2_residual = bert_std / np.sqrt(2 * models.read("GPT-2 (124M)").n_layers)  # c_proj, 2 a layer
+gpt2 = models.read("GPT-2 (124M)")
+gpt2_residual = bert_std / np.sqrt(2 * gpt2.n_layers)  # c_proj, 2 a layer
 print(f"default of nn.Linear   bound {default_bound:.4f}   std {drawn.std():.4f}")
 print(f"Xavier                 bound {xavier_bound:.4f}   std {xavier_bound / np.sqrt(3):.4f}")
-default_768 = 1 / np.sqrt(3 * models.read("GPT-2 (124M)").d_model)  # std of the default there
+default_768 = 1 / np.sqrt(3 * gpt2.d_model)  # std of the default there
 print(f"BERT; GPT-2, most      std {bert_std:.4f}")
-print(f"GPT-2 (HF), W_O        std {gpt2_residual:.4f}   12 layers")
-print(f"the default at d 768   std {default_768:.4f}")
+print(f"GPT-2 (HF), W_O        std {gpt2_residual:.4f}   {gpt2.n_layers} layers")
+print(f"the default at d {gpt2.d_model}   std {default_768:.4f}")
 assert np.isclose(drawn.std(), default_bound / np.sqrt(3), rtol=0.01)
 assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound, np.sqrt(3))
 
 # %% [markdown] lang="zh"
-# $d = {{ wide_d }}$ 的时候，默认的界是 {{ default_bound:.4f }}，标准差 {{ drawn.std():.4f }}；Xavier 的界是 {{ xavier_bound:.4f }}，大 $\sqrt{3}$ 倍。默认的反而小，说它会爆炸、该换 Xavier，说不通。会不会消失，我们没有测，面试文章也没有给出处。
+# $d = {{ wide_d }}$ 的时候，默认的界是 {{ default_bound:.4f }}，标准差 {{ drawn.std():.4f }}；Xavier 的界是 {{ xavier_bound:.4f }}，大 $\sqrt{3}$ 倍。默认的反而小：要是它会爆炸，Xavier 更会。会不会消失，我们没有测，面试文章也没有给出处。
 #
-# 常见的做法也取得小。BERT 和 GPT-2 用标准差 {{ bert_std:.2f }}；$d = 768$ 时默认的是 {{ default_768:.4f }}，差不多。Hugging Face 的 [GPT-2](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt2/modeling_gpt2.py) 里，写进残差的矩阵起步更小，再除以 $\sqrt{2·n_{layers}}$，12 层是 {{ gpt2_residual:.4f }}。
+# 常见的做法也取得小。BERT 和 GPT-2 用标准差 {{ bert_std:.2f }}；$d = {{ gpt2.d_model }}$ 时默认的是 {{ default_768:.4f }}，差不多。Hugging Face 的 [GPT-2](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt2/modeling_gpt2.py) 里，写进残差的矩阵再除以 $\sqrt{2·n_{layers}}$，{{ gpt2.n_layers }} 层是 {{ gpt2_residual:.4f }}。
 #
 # ### 容易答错的地方
 #
@@ -1549,10 +1563,10 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 # * **做过传统 NLP。** 把词性、实体、情感的特征拼起来，过一个线性层，形式上和拼接后乘 $W_O$ 一样，也等于每组特征乘自己那块再相加。不同在于：这里拼的是同一个词的几个头，算完加回残差。
 # * **没有项目。** 就讲你在这里做过的：自己写的多头注意力，用尺寸各不相同的题核对过数值；能指出哪种错误不报错，用什么检查抓到。“训练曲线正常”证明不了写得对。“和参考核对过，相差不到 1e-12”，才站得住。
 
-# %% [markdown] lang="en" of="827c106b"
-# With $d = {{ wide_d }}$ the default bound is {{ default_bound:.4f }} and the standard deviation {{ drawn.std():.4f }}; Xavier's bound is {{ xavier_bound:.4f }}, larger by $\sqrt{3}$. The default is the smaller of the two, so that it explodes and Xavier cures it does not make sense. Whether gradients vanish we did not measure, and the interview article gives no source.
+# %% [markdown] lang="en" of="b942298f"
+# With $d = {{ wide_d }}$ the default bound is {{ default_bound:.4f }} and the standard deviation {{ drawn.std():.4f }}; Xavier's bound is {{ xavier_bound:.4f }}, larger by $\sqrt{3}$. The default is the smaller of the two: if it explodes, Xavier explodes sooner. Whether gradients vanish we did not measure, and the interview article gives no source.
 #
-# Common practice starts small, too. BERT and GPT-2 use a standard deviation of {{ bert_std:.2f }}; with $d = 768$ the default has {{ default_768:.4f }}, about the same. The [GPT-2](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt2/modeling_gpt2.py) of Hugging Face starts the matrices that write to the residual with that divided by $\sqrt{2·n_{layers}}$, which is {{ gpt2_residual:.4f }} with 12 layers.
+# Common practice starts small, too. BERT and GPT-2 use a standard deviation of {{ bert_std:.2f }}; with $d = {{ gpt2.d_model }}$ the default has {{ default_768:.4f }}, about the same. The [GPT-2](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt2/modeling_gpt2.py) of Hugging Face starts the matrices that write to the residual with that divided by $\sqrt{2·n_{layers}}$, which is {{ gpt2_residual:.4f }} with {{ gpt2.n_layers }} layers.
 #
 # ### Where answers go wrong
 #
@@ -1583,13 +1597,13 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 # | 6 | $W_O$ 有偏置 | 不够准 | 论文的公式里没有；GPT-2、BERT 有，`nn.MultiheadAttention` 默认也有；Qwen2.5、LLaMA 没有 |
 # | 7 | 不能直接求和或平均；$W_O$ 动态调整各头的贡献 | 对一半 | 不能直接求和，对。拼接乘 $W_O$ 仍是相加，只是先各过各的块；$W_O$ 训练后固定 ◆ |
 # | 8 | $W_O$ 是方阵，为了残差 | 不对 | 只有出口必须是 $d_{model}$ ◆ |
-# | 9 | 默认的均匀初始化会梯度消失或爆炸，要用 Xavier | 没有找到出处 | PyTorch 的 `out_proj` 就用默认的，界比 Xavier 还小 ◆ |
-# | 10 | 标准差常取 {{ bert_std:.2f }} | 不够准 | BERT 如此，GPT-2 的多数矩阵如此；Hugging Face 的 GPT-2 里 $W_O$ 更小，12 层是 {{ gpt2_residual:.4f }} |
+# | 9 | 默认的均匀初始化会梯度消失或爆炸，要用 Xavier | 没有找到出处 | PyTorch 的 `out_proj` 就用默认的，见“初始化” ◆ |
+# | 10 | 标准差常取 {{ bert_std:.2f }} | 不够准 | BERT 如此，GPT-2 的多数矩阵如此；Hugging Face 的 GPT-2 里 $W_O$ 更小，{{ gpt2.n_layers }} 层是 {{ gpt2_residual:.4f }} |
 # | 11 | 加回 $x$，再过 LayerNorm | 不够准 | 这是 post-norm；GPT-2、LLaMA、Qwen2.5 是 pre-norm |
-# | 12 | 头数变了，$W_O$ 必须重新训练 | 不够准 | 重新切分后数全变了，要重新训练；去掉头只要删行 ◆ |
-# | 13 | GQA、MQA 会改变 $W_O$ 的尺寸 | 不对 | 只和查询头有关 ◆ |
-# | 14 | FlashAttention-2 把 $W_O$ 和 dropout、残差合在一起，H100 上快两成 | 不对 | 核函数里没有参数矩阵；这个数字没有找到出处 |
-# | 15 | FlashAttention 2022 年的论文讨论了 $W_O$ 的融合 | 不对 | 只合并 $QK^T$ 到乘 $V$ 这一段 |
+# | 12 | 头数变了，$W_O$ 必须重新训练 | 不够准 | 重新切分，要；去掉头只要删行，见追问一 ◆ |
+# | 13 | GQA、MQA 会改变 $W_O$ 的尺寸 | 不对 | 只和查询头有关，见追问一 ◆ |
+# | 14 | FlashAttention-2 把 $W_O$ 和 dropout、残差合在一起，H100 上快两成 | 不对 | 核函数里没有参数矩阵，这个数字没有找到出处，见追问二 |
+# | 15 | FlashAttention 2022 年的论文讨论了 $W_O$ 的融合 | 不对 | 见追问二 |
 # | 16 | 去掉 $W_O$、各头直接相加，等于强制各头平分 | 对这种相加，对 | 还拼接的话就不是这样：各写各的格子 ◆ |
 # | 17 | 去掉 $W_O$，BLEU 掉 1 到 2 | 没有找到出处 | 见追问三 |
 # | 18 | [Voita 等 2019](https://arxiv.org/abs/1905.09418) 分析 $W_O$ 怎样调节各头 | 不对 | 那里给每个头的**输出**加一个门，剪掉编码器 48 个头里的 38 个，$W_O$ 没有动；面试文章还引它说有的头是冗余的，这一点对 |
@@ -1601,7 +1615,7 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 #
 # 拿它练答题，很好；拿它的数字当出处，不行。写材料的人和读材料的人都一样：能跑一格的，就跑一格。
 
-# %% [markdown] lang="en" of="be4a17a9"
+# %% [markdown] lang="en" of="ea64d4a1"
 # ### The interview article, line by line
 #
 # ◆: a cell of this notebook settles it, or a part of it.
@@ -1616,13 +1630,13 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 # | 6 | $W_O$ has a bias | imprecise | not in the formula of the paper; GPT-2 and BERT have one, and `nn.MultiheadAttention` has one by default; Qwen2.5 and LLaMA have none |
 # | 7 | no bare sum or mean; $W_O$ adjusts the heads dynamically | half right | not a bare sum: right. Concatenation and $W_O$ is a sum all the same, each head through its own block first; and $W_O$ is fixed after training ◆ |
 # | 8 | $W_O$ is square, for the residual | wrong | only what goes out must be $d_{model}$ ◆ |
-# | 9 | the default uniform initialisation makes gradients vanish or explode; use Xavier | no source found | PyTorch's `out_proj` uses that default, with a bound below Xavier's ◆ |
-# | 10 | the standard deviation is usually {{ bert_std:.2f }} | imprecise | so in BERT, and in GPT-2 for most matrices; Hugging Face's GPT-2 starts $W_O$ smaller, at {{ gpt2_residual:.4f }} with 12 layers |
+# | 9 | the default uniform initialisation makes gradients vanish or explode; use Xavier | no source found | PyTorch's `out_proj` uses that default; see Initialisation ◆ |
+# | 10 | the standard deviation is usually {{ bert_std:.2f }} | imprecise | so in BERT, and in GPT-2 for most matrices; Hugging Face's GPT-2 starts $W_O$ smaller, at {{ gpt2_residual:.4f }} with {{ gpt2.n_layers }} layers |
 # | 11 | added to $x$, then LayerNorm | imprecise | that is post-norm; GPT-2, LLaMA and Qwen2.5 are pre-norm |
-# | 12 | another number of heads forces $W_O$ to be retrained | imprecise | cutting differently changes all numbers and does; removing heads only deletes rows ◆ |
-# | 13 | GQA and MQA change the size of $W_O$ | wrong | it depends on the query heads only ◆ |
-# | 14 | FlashAttention-2 fuses $W_O$ with dropout and residual, a fifth faster on H100 | wrong | the kernel has no parameter matrix; we found no source for the figure |
-# | 15 | the FlashAttention paper of 2022 discusses fusing $W_O$ | wrong | it fuses only what lies between $QK^T$ and the product with $V$ |
+# | 12 | another number of heads forces $W_O$ to be retrained | imprecise | cutting differently does; removing heads only deletes rows, see follow-up one ◆ |
+# | 13 | GQA and MQA change the size of $W_O$ | wrong | it depends on the query heads only, see follow-up one ◆ |
+# | 14 | FlashAttention-2 fuses $W_O$ with dropout and residual, a fifth faster on H100 | wrong | the kernel has no parameter matrix, and we found no source for the figure; see follow-up two |
+# | 15 | the FlashAttention paper of 2022 discusses fusing $W_O$ | wrong | see follow-up two |
 # | 16 | without $W_O$, with the heads summed as they are, all heads are forced to count the same | right for that sum | where the heads are still concatenated it does not hold: each writes its own slots ◆ |
 # | 17 | without $W_O$, BLEU drops by 1 to 2 | no source found | see follow-up three |
 # | 18 | [Voita et al. 2019](https://arxiv.org/abs/1905.09418) analyse how $W_O$ regulates the heads | wrong | they put a gate on the **output** of each head and prune 38 of 48 encoder heads; $W_O$ is untouched. That some heads are redundant, for which the interview article also cites it, they do show |
@@ -1637,11 +1651,11 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 # %% [markdown] lang="zh"
 # ## 三个问题
 #
-# **1.** 你写的因果注意力，行和是 1，没有 NaN，改最后一个词前面也不动。还可能错在哪里？
+# **1.** 你写的因果注意力，形状对，行和是 1，没有 NaN，改最后一个词前面也不动。还可能错在哪里？
 #
 # <details><summary>答案</summary>
 #
-# 很多地方：缩放、头的次序、$W_O$、分组的配对、RoPE、残差。{{ len(catalogue) }} 个错误里，这三项都过得去的有 {{ len(pass_three) }} 个；不要参考答案的六项全过的，也有 {{ len(pass_six) }} 个。要和一份独立写的参考核对数值，并且用上尺寸各不相同、分数有大有小的题。
+# 很多地方：缩放、头的次序、$W_O$、分组的配对、RoPE、残差。{{ len(catalogue) }} 个错误里，这几项都过得去的有 {{ len(pass_three) }} 个；不要参考答案的六项全过的，也有 {{ len(pass_six) }} 个。要和一份独立写的参考核对数值，并且用上尺寸各不相同、分数有大有小的题。
 #
 # </details>
 #
@@ -1663,14 +1677,14 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 #
 # 一层要花多少，见 [10 开销](10_cost.ipynb)。回到 [00 地图](00_map.ipynb)。
 
-# %% [markdown] lang="en" of="094cfe72"
+# %% [markdown] lang="en" of="3f1f24d9"
 # ## Three questions
 #
-# **1.** In your causal attention rows sum to 1, there is no NaN, and changing the last token moves no earlier row. Where might it still be wrong?
+# **1.** In your causal attention the shape is right, rows sum to 1, there is no NaN, and changing the last token moves no earlier row. Where might it still be wrong?
 #
 # <details><summary>Answer</summary>
 #
-# In many places: the scaling, the order of the heads, $W_O$, the partners in grouped heads, RoPE, the residual. Of the {{ len(catalogue) }} mistakes {{ len(pass_three) }} pass these three checks; {{ len(pass_six) }} pass all six that need no reference. Compare values with a reference that was written independently, on problems with every size different and with small and large scores.
+# In many places: the scaling, the order of the heads, $W_O$, the partners in grouped heads, RoPE, the residual. Of the {{ len(catalogue) }} mistakes {{ len(pass_three) }} pass these checks; {{ len(pass_six) }} pass all six that need no reference. Compare values with a reference that was written independently, on problems with every size different and with small and large scores.
 #
 # </details>
 #
