@@ -27,27 +27,9 @@ from pathlib import Path
 
 import numpy as np
 
-from byhand import (
-    data,
-    diagnose,
-    fast,
-    figures_mistakes,
-    kit,
-    mistakes,
-    models,
-    probes,
-    show,
-    steps,
-)
-from byhand import (
-    attention,
-    causal_mask,
-    merge_heads,
-    multi_head_attention,
-    softmax,
-    split_heads,
-    toy,
-)
+from byhand import data, diagnose, fast, figures_mistakes, kit, mistakes, models, probes, show
+from byhand import attention, causal_mask, merge_heads, multi_head_attention, softmax, split_heads
+from byhand import steps, toy
 from byhand.probes import Kind
 
 lang = "zh"  # the language of figures and diagnoses: zh or en
@@ -931,9 +913,9 @@ assert same == [("scale_d_model", "scale_d")] and t.X.shape[1] == t.d_head**2
 # * 数是随机的，不对称，没有一排 0 或 1；偏置不是 0。
 # * 参考答案要独立写：不要从被测的代码里抄。
 #
-# `diagnose` 的题就照这样出，一共四道，上面的表里列了它们的尺寸：square 是平常的形状；wide 的尺寸各不相同；firm 和 loud 的分数很大，loud 的大到 float16 装不下。（都在 `byhand.probes` 里。）
+# `diagnose` 的题就照这样出，一共四道，上面的表里是其中一类的尺寸：square 是平常的形状；wide 的尺寸各不相同；firm 和 loud 的分数很大，loud 的大到 float16 装不下。（都在 `byhand.probes` 里。）
 
-# %% [markdown] lang="en" of="a2b831f1"
+# %% [markdown] lang="en" of="b43d8f25"
 # In the toy $d_{head} = 2$ and $\sqrt{d_{model}} = \sqrt{4} = 2$: to divide by $d_{head}$ is to divide by $\sqrt{d_{model}}$.
 #
 # So, when you make a test problem:
@@ -944,7 +926,7 @@ assert same == [("scale_d_model", "scale_d")] and t.X.shape[1] == t.d_head**2
 # * Random numbers, nothing symmetric, no runs of 0 or 1; biases that are not 0.
 # * A reference written on its own, not copied from the code under test.
 #
-# The problems that `diagnose` uses are made like this. There are four, and the table above has their sizes: square has the usual shapes; in wide every size differs; in firm and loud scores are large, in loud too large for float16. (They are in `byhand.probes`.)
+# The problems that `diagnose` uses are made like this. There are four, and the table above has their sizes for one kind of attention: square has the usual shapes; in wide every size differs; in firm and loud scores are large, in loud too large for float16. (They are in `byhand.probes`.)
 
 # %% [markdown] lang="zh"
 # ## 找错
