@@ -1,7 +1,9 @@
 """`diagnose` on functions as people write them."""
 
 import inspect
+import math
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -513,6 +515,11 @@ WRONG_CALLS: list[dict[str, Any]] = [
     {"function": plain, "lang": "fr"},
     {"function": heads, "n_heads": 0},
     {"function": heads, "n_heads": 4, "n_kv_heads": 3},
+    {"function": heads, "n_heads": 300},
+    {"function": plain, "seconds": 0},
+    {"function": plain, "seconds": float("nan")},
+    {"function": plain, "seconds": "long"},
+    {"output": np.eye(3), "kit": 5},
 ]
 
 
@@ -520,6 +527,86 @@ WRONG_CALLS: list[dict[str, Any]] = [
 def test_wrong_arguments_are_refused_in_words(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="[\u4e00-\u9fff]"):
         diagnose(**arguments)
+
+
+def test_several_results_and_the_right_one_among_them() -> None:
+    def both(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, n_heads: int) -> Any:
+        return heads(x, w_q, w_k, w_v, np.eye(len(w_o)), n_heads), heads(
+            x, w_q, w_k, w_v, w_o, n_heads
+        )
+
+    def named(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, n_heads: int) -> Any:
+        context, output = both(x, w_q, w_k, w_v, w_o, n_heads)
+        return {"output": output, "context": context}
+
+    assert diagnose(both, seconds=PLENTY).correct
+    assert diagnose(named, seconds=PLENTY).correct
+
+
+def test_by_position_only() -> None:
+    def f(q: Array, k: Array, /, v: Array) -> Array:
+        return plain(q, k, v)
+
+    assert diagnose(f).correct
+
+
+def test_near_is_not_right() -> None:
+    def a_little_more(q: Array, k: Array, v: Array) -> Array:
+        return plain(q, k, v) * 1.001
+
+    def almost_none(q: Array, k: Array, v: Array) -> Array:
+        return softmax(0.999 * q @ k.T) @ v
+
+    found = diagnose(a_little_more, lang="en")
+    assert not found.correct and "near the right result" in str(found)
+    found = diagnose(almost_none, lang="en")
+    assert not found.correct and found.mistakes == ()
+    assert "Nearest" in str(found) and "not divided by √d_head" in str(found)
+
+
+def test_nothing_but_nan_accuses_nobody() -> None:
+    found = diagnose(lambda q, k, v: np.full((len(q), v.shape[1]), np.nan), lang="en")
+    assert found.mistakes == () and "NaN" in str(found)
+
+
+def test_large_scores_that_raise_are_told() -> None:
+    def with_math(q: Array, k: Array, v: Array) -> Any:
+        scores = q @ k.T / math.sqrt(q.shape[1])
+        exps = np.array([[math.exp(s) for s in row] for row in scores])
+        return exps / exps.sum(axis=1, keepdims=True) @ v
+
+    found = diagnose(with_math, lang="en", seconds=PLENTY)
+    assert not found.correct
+    assert "OverflowError" in str(found) and "subtract the row's maximum first?" in str(found)
+
+
+def test_a_function_left_alone_leaves_the_session_alone() -> None:
+    before = sys.stdout, sys.stderr
+    running = threading.active_count()
+    diagnose(endless, seconds=0.05)
+    assert (sys.stdout, sys.stderr) == before
+    assert threading.active_count() <= running + 1
+
+
+def test_a_strict_session_is_no_hindrance() -> None:
+    with np.errstate(all="raise"):
+        assert diagnose(plain).correct
+        assert diagnose(with_factor, causal=False).stage == "scaled"
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def mute(q: Array, k: Array, v: Array) -> Array:
+    raise Mute
+
+
+def test_an_error_without_words_and_a_result_without_end() -> None:
+    assert "Mute" in str(diagnose(mute, lang="en"))
+    large = diagnose(lambda q, k, v: np.broadcast_to(1.0, (10**6, 10**6)), lang="en")
+    assert "too many" in str(large)
 
 
 def test_sizes_of_ones_own() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from byhand import calls, modules, probes, report, symptoms
+from byhand import calls, mistakes, modules, probes, report, symptoms
 from byhand import kit as kits
 from byhand.calls import Line, Outcome, Wanted
 from byhand.checks import Array, refuse, shape_text, whole
@@ -239,7 +239,7 @@ class _Patient:
         if best is None:
             return self._unexplained(*usual, None)
         _, way, match = best
-        if not match.sharp() and not match.rounded and not self._rounds(way):
+        if not match.sharp() and not match.rounded and not self._rounds(way, match):
             return self._unexplained(*usual, match)
         return self._explained(way, match, usual[1])
 
@@ -260,8 +260,9 @@ class _Patient:
                 several.append({c: a for c, a in others.items() if a is not None})
         return several
 
-    def _rounds(self, way: _Way) -> bool:
+    def _rounds(self, way: _Way, match: Match) -> bool:
         """Whether the function computes in low precision: then a tiny change is lost or too large."""
+        made = mistakes.together(*map(mistakes.find, match.explanations[0]))
         problem = probes.problem(way.kind, "square")
         name = "w_v" if way.kind.from_x else "v"
         nudged = replace(problem, **{name: getattr(problem, name) * (1 + 2.0**-20)})
@@ -269,7 +270,8 @@ class _Patient:
         if before is None or after is None or before.shape != after.shape:
             return False
         with np.errstate(all="ignore"):
-            wanted = np.asarray(result(nudged)) - np.asarray(result(problem))
+            explained = [result(p, made) for p in (problem, nudged)]
+            wanted = np.asarray(explained[1]) - np.asarray(explained[0])
             moved = np.linalg.norm(after.astype(np.float64) - before)
             share = moved / np.linalg.norm(wanted)
         return not 0.5 < share < 2

@@ -21,7 +21,7 @@ from byhand.steps import Problem
 CASES: Final = {  # name -> tokens; in a result, the number of rows tells which case it is of
     "square": 23,  # d_model = n_heads · d_head, as in most models
     "wide": 13,  # d_model is a prime of its own
-    "firm": 19,  # scores of up to a thousand: the exponentials of some are too large for any type
+    "firm": 19,  # scores of some thousand: the exponentials of some are too large for any type
     "loud": 17,  # scores of some hundred thousand: too large for float16
 }
 QUIET = 2.0**-12  # the first queries of the firm case, times this
