@@ -45,12 +45,15 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if chosen.command == "mistakes":
             for mistake in mistakes.CATALOGUE:
-                print(f"{mistake.name:<22}{mistake.sentence(chosen.lang)}")
+                print(f"{mistake.name:<28}{mistake.sentence(chosen.lang)}")
             return 0
         results = [kit.read_result(file) for file in chosen.files]
         found = diagnose(output=results, kit=chosen.kit, lang=chosen.lang)
-    except ValueError as error:
-        print("\n".join(str(error).splitlines()), file=sys.stderr)
+    except BrokenPipeError:  # the reader of a pipe had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (ValueError, OSError) as error:
+        print(str(error), file=sys.stderr)
         return 2
     print(found)
     return 0 if found.correct else 1

@@ -57,6 +57,7 @@ class Wanted(NamedTuple):
     """What a function asks for: the role of each parameter that is passed, by its own name."""
 
     roles: Mapping[str, str]  # parameter -> role
+    optional: frozenset[str]  # parameters with a default
 
     def has(self, role: str) -> bool:
         return role in self.roles.values()
@@ -90,7 +91,8 @@ def wanted(function: Callable[..., Any]) -> Wanted | Line:
         )
     if "gain" in got and "w_o" not in got:
         return _rename("有 gain，就还要有 w_o", "with gain, w_o is wanted too")
-    return Wanted(found)
+    parameters = inspect.signature(function).parameters.values()
+    return Wanted(found, frozenset(p.name for p in parameters if p.default is not p.empty))
 
 
 def roles(function: Callable[..., Any]) -> dict[str, str] | Line:
@@ -141,11 +143,14 @@ def call(function: Callable[..., Any], inputs: Mapping[str, Any], seconds: float
     loaded, as tensors. A call that takes longer than `seconds` is left alone.
     """
     outcome = _try(function, inputs, seconds, _numpy)
+    told = outcome.trouble
     if outcome.output is None and not outcome.slow and "torch" in sys.modules:
         for as_tensor in (_torch64, _torch32):
             second = _try(function, inputs, seconds, as_tensor)
             if second.output is not None:
                 return second
+            if told is not None and ("torch" in told.en or "Tensor" in told.en):
+                outcome = second  # arrays were not what it wants: its own error is the telling one
     return outcome
 
 
@@ -208,7 +213,7 @@ def _try(
     changed = [
         name
         for name, value in inputs.items()
-        if isinstance(value, np.ndarray) and not np.array_equal(np.asarray(given[name]), value)
+        if isinstance(value, np.ndarray) and not np.array_equal(_plain(given[name]), value)
     ]
     if changed:
         listed = ", ".join(changed)
@@ -241,7 +246,7 @@ def _is_readers(file: str) -> bool:
 def _told(error: BaseException) -> Line:
     """An error in the reader's function, with the line of theirs on which it arose."""
     try:
-        told = " ".join(str(error).split())[:300]
+        told = " ".join(str(error).split())[:300].encode("utf-8", "replace").decode("utf-8")
     except Exception:  # an exception of the reader's own, whose text fails
         told = ""
     what = f"{type(error).__name__}: {told}" if told else type(error).__name__
@@ -291,6 +296,11 @@ def _as_arrays(value: Any) -> Outcome:
         return _no_array(value)
     first = max(there, key=lambda n: _MAIN_NAMES.index(n) if n in _MAIN_NAMES else -1)
     return Outcome(there[first], {n: a for n, a in there.items() if n != first}, None)
+
+
+def _plain(value: Any) -> Any:
+    """A tensor as an array, whether it wants gradients or not."""
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def _array(value: Any) -> tuple[Array | None, tuple[Line, ...]]:

@@ -15,6 +15,7 @@ from byhand.checks import Array, refuse, shape_text, whole
 from byhand.matching import Match, book
 from byhand.probes import Kind
 from byhand.report import Diagnosis
+from byhand.rope import frequencies
 from byhand.steps import Problem, result
 from byhand.words import edition
 
@@ -97,6 +98,11 @@ def diagnose(
             f"seconds 是最多等多少秒，要大于 0；给的是 {seconds!r}。",
             f"seconds, the longest time to wait, must be above 0; it is {seconds!r}.",
         )
+    for name, number in (("n_heads", n_heads), ("n_kv_heads", n_kv_heads)):
+        if number is not None:
+            whole(name, number)
+    if theta is not None:
+        frequencies(2, theta)  # which refuses what is no base
     if not callable(function):
         refuse(
             f"第一个参数要是函数；给的是 {type(function).__name__}。算好的结果写 output=…, kit=…。",
@@ -105,7 +111,7 @@ def diagnose(
         )
     assert function is not None
     if modules.is_module(function):
-        return _of_module(function, n_heads, causal, lang, seconds)
+        return _of_module(function, _Sizes(n_heads, n_kv_heads, theta, causal), lang, seconds)
     wanted = calls.wanted(function)
     if isinstance(wanted, Line):
         return report.told((wanted,), lang)
@@ -113,25 +119,38 @@ def diagnose(
     return _Patient(function, wanted, sizes, lang, seconds).examined()
 
 
-def _of_module(
-    module: Any, n_heads: int | None, causal: bool | None, lang: str | None, seconds: float
-) -> Diagnosis:
+def _of_module(module: Any, sizes: "_Sizes", lang: str | None, seconds: float) -> Diagnosis:
     """The diagnosis of a PyTorch module."""
+    if isinstance(module, type):
+        line = Line(
+            f"这是一个类；给一个做好的模块：diagnose({module.__name__}(…))。",
+            f"this is a class; give a module made of it: diagnose({module.__name__}(…)).",
+        )
+        return report.told((line,), lang)
     if modules.slices_of(module):
         found = Match((("heads_slice_x",),), "float64", 0.0, (), (), False)
         return report.told(tuple(report.headline(found)), lang, mistakes=found.explanations)
     answers = []
     for by_head in (False, True) if modules.is_fused(module) else (False,):
-        adapted = modules.as_function(module, n_heads, by_head)
+        adapted = modules.as_function(module, sizes.n_heads, by_head)
         if isinstance(adapted, Line):
             return report.told((adapted,), lang)
         function, layers = adapted
-        sizes = _Sizes(
-            layers.n_heads, layers.n_kv_heads, None, causal, layers.d_head, layers.d_model
-        )
+        own = replace(
+            sizes, n_heads=layers.n_heads, n_kv_heads=layers.n_kv_heads, d_head=layers.d_head,
+            d_model=layers.d_model,
+        )  # fmt: skip
         wanted = calls.wanted(function)
         assert isinstance(wanted, Wanted)
-        answers.append(_Patient(function, wanted, sizes, lang, seconds).examined())
+        answer = _Patient(function, wanted, own, lang, seconds).examined()
+        if layers.guessed and not answer.correct:
+            line = Line(
+                "没有找到头数，当作一个头来算的；不是的话，写 diagnose(…, n_heads=…)。",
+                "The number of heads was not found, and one was assumed; if it has more, write "
+                "diagnose(…, n_heads=…).",
+            )
+            answer = replace(answer, lines=(*answer.lines, line))
+        answers.append(answer)
     # right before wrong, one mistake before two, two before none that is known
     return min(answers, key=lambda a: (not a.correct, len(a.mistakes[0]) if a.mistakes else 3))
 
@@ -169,6 +188,7 @@ class _Patient:
 
     def call(self, way: _Way, problem: Problem) -> Outcome:
         inputs = {name: _input(role, problem, way) for name, role in self.wanted.roles.items()}
+        inputs = {n: v for n, v in inputs.items() if v is not None or n not in self.wanted.optional}
         begun = time.monotonic()
         outcome = calls.call(self.function, inputs, max(self.left, 0.0))
         self.left -= time.monotonic() - begun
@@ -209,10 +229,12 @@ class _Patient:
     def _in_layout(self, leading: tuple[int, ...]) -> Diagnosis | Line:
         """The diagnosis with these leading axes, or why the function does not take them."""
         trouble: Line | None = None
-        best: tuple[tuple[int, int, int], _Way, Match] | None = None
         usual: tuple[_Way, dict[str, Outcome]] | None = None
+        tried: list[tuple[_Way, dict[str, Array]]] = []
+        best: tuple[_Way, Match] | None = None
+        last = list(_MASKS)[-1] if self.wanted.has("mask") else "added"
         for way in self.ways(leading):
-            if way.out_in and best is not None and not _transposes(best[2]):
+            if way.out_in and best is not None and not _transposes(best[1]):
                 break
             outcomes = {
                 case: self.call(way, probes.problem(self._reading(way, self.readings[-1]), case))
@@ -221,60 +243,78 @@ class _Patient:
             for outcome in outcomes.values():
                 if outcome.slow and outcome.trouble is not None:
                     return self._without(outcome.trouble)
-            found = self._results(outcomes, leading)
+            found = self._results(way, outcomes, leading)
             if not found:
                 trouble = trouble or outcomes["square"].trouble or _other_axes(outcomes["square"])
                 continue
             usual = usual or (way, outcomes)
-            for causal, results in product(self.readings, found):
-                kind = self._reading(way, causal)
-                match = book(kind).match(results)
-                if match is not None and (best is None or match.rank() < best[0]):
-                    best = match.rank(), replace(way, kind=kind), match
-            if best is not None and best[0][:2] == (0, 0):
+            tried += [(way, results) for results in found]
+            best = self._best(best, [(way, results) for results in found], at_once=1)
+            if best is not None and best[1].correct and not best[1].differ and way.mask == last:
                 break
         if usual is None:
             assert trouble is not None
             return trouble
+        if (
+            best is None or best[1].differ or not best[1].sharp()
+        ):  # two at once may explain it better
+            best = self._best(best, tried, at_once=2)
         if best is None:
             return self._unexplained(*usual, None)
-        _, way, match = best
+        way, match = best
         if not match.sharp() and not match.rounded and not self._rounds(way, match):
             return self._unexplained(*usual, match)
-        return self._explained(way, match, usual[1])
+        others = self._best(None, [w for w in tried if w[0].mask != way.mask], at_once=1)
+        return self._explained(way, match, usual[1], others)
+
+    def _best(
+        self,
+        best: tuple[_Way, Match] | None,
+        tried: list[tuple[_Way, dict[str, Array]]],
+        at_once: int,
+    ) -> tuple[_Way, Match] | None:
+        """The best explanation of results, over both readings, or the one there was."""
+        for causal, (way, results) in product(self.readings, tried):
+            kind = self._reading(way, causal)
+            match = book(kind).match(results, at_once)
+            if match is not None and (best is None or match.rank() < best[1].rank()):
+                best = replace(way, kind=kind), match
+        return best
 
     def _results(
-        self, outcomes: Mapping[str, Outcome], leading: tuple[int, ...]
+        self, way: _Way, outcomes: Mapping[str, Outcome], leading: tuple[int, ...]
     ) -> list[dict[str, Array]]:
-        """The results by case; of a function that returns several, each that may be the one."""
-        found = {c: o.output for c, o in outcomes.items() if o.output is not None}
+        """The results by case; of a function that returns several, each of the right shape."""
+        main = {c: o.output for c, o in outcomes.items() if o.output is not None}
         if leading != self.layouts()[-1]:  # it may want an axis more
-            found = {c: a for c, a in found.items() if a.ndim == 2 + len(leading)}
-        if not found:
+            main = {c: a for c, a in main.items() if a.ndim == 2 + len(leading)}
+        if not main:
             return []
-        several = [found]
-        case, first = next(iter(found.items()))
+        case = next(iter(main))
+        wanted = result(probes.problem(self._reading(way, self.readings[-1]), case))
+        several = [main]
         for name, array in outcomes[case].stages.items():
-            if array.shape == first.shape:
+            if wanted is not None and array.shape == wanted.shape:
                 others = {c: o.stages.get(name) for c, o in outcomes.items()}
                 several.append({c: a for c, a in others.items() if a is not None})
         return several
 
     def _rounds(self, way: _Way, match: Match) -> bool:
-        """Whether the function computes in low precision: then a tiny change is lost or too large."""
+        """Whether the function computes in low precision: a tiny change is lost then, or too large."""
         made = mistakes.together(*map(mistakes.find, match.explanations[0]))
         problem = probes.problem(way.kind, "square")
-        name = "w_v" if way.kind.from_x else "v"
-        nudged = replace(problem, **{name: getattr(problem, name) * (1 + 2.0**-20)})
-        before, after = self.call(way, problem).output, self.call(way, nudged).output
-        if before is None or after is None or before.shape != after.shape:
-            return False
-        with np.errstate(all="ignore"):
+        before = self.call(way, problem).output
+        for name in ("w_q", "w_v") if way.kind.from_x else ("q", "v"):
+            nudged = replace(problem, **{name: getattr(problem, name) * (1 + 2.0**-20)})
+            after = self.call(way, nudged).output
             explained = [result(p, made) for p in (problem, nudged)]
+            if before is None or after is None or before.shape != after.shape:
+                return False
             wanted = np.asarray(explained[1]) - np.asarray(explained[0])
-            moved = np.linalg.norm(after.astype(np.float64) - before)
-            share = moved / np.linalg.norm(wanted)
-        return not 0.5 < share < 2
+            gap = np.linalg.norm(after.astype(np.float64) - before - wanted)
+            if gap > 0.5 * np.linalg.norm(wanted):
+                return True
+        return False
 
     def _reading(self, way: _Way, causal: bool) -> Kind:
         own_mask = not self.masked and True in self.readings
@@ -282,11 +322,17 @@ class _Patient:
 
     # ---- telling
 
-    def _explained(self, way: _Way, match: Match, outcomes: Mapping[str, Outcome]) -> Diagnosis:
+    def _explained(
+        self,
+        way: _Way,
+        match: Match,
+        outcomes: Mapping[str, Outcome],
+        otherwise: tuple[_Way, Match] | None,
+    ) -> Diagnosis:
         overflow = _overflow(outcomes, match) if match.correct else None
         lines = [*report.headline(match)] if overflow is None else [overflow]
         if match.correct and overflow is None:
-            lines += self._how(way)
+            lines += self._how(way) + _with_another_mask(otherwise)
             lines += self._with_leading(way)
             lines += _failed_cases(outcomes)
         lines += outcomes["square"].notes
@@ -353,11 +399,31 @@ class _Patient:
         problem = probes.problem(kind, case)
         if len(self.readings) == 2 and symptoms.leaks(problem, ask):
             problem = replace(problem, mask=None)  # it looks ahead, so it means no mask
+        found = outcomes[case].output
+        assert found is not None
         stage, lines = symptoms.examine(problem, outcomes[case], ask)
         return report.told(
-            (*report.UNKNOWN, *report.near(near), *lines, *outcomes[case].notes),
+            (*report.unknown(found), *report.near(near), *lines, *outcomes[case].notes),
             self.lang, stage=stage,
         )  # fmt: skip
+
+
+def _with_another_mask(otherwise: tuple[_Way, Match] | None) -> list[Line]:
+    """What a function that is right with one kind of mask makes of another: it may have meant that."""
+    if otherwise is None or otherwise[1].differ or not otherwise[1].sharp():
+        return []
+    word, match = _MASK_WORDS[otherwise[0].mask], otherwise[1]
+    if match.correct:
+        return [Line(f"这样也对：{word.zh}。", f"It is right, too, where {word.en}.")]
+    if match.explanations[0][0] not in ("mask_finite", "mask_filled"):
+        return []
+    said = report.said(match.explanations[0])
+    return [
+        Line(
+            f"如果本来的意思是：{word.zh}，那么{said.zh}。",
+            f"If what you mean is that {word.en}, then {said.en}.",
+        )
+    ]
 
 
 def _transposes(match: Match) -> bool:
@@ -369,9 +435,6 @@ def _kind(wanted: Wanted, sizes: _Sizes) -> Kind:
     """The kind of problem for these parameters."""
     grouped = wanted.has("n_kv_heads") or sizes.n_kv_heads is not None
     several = wanted.has("n_heads") or sizes.n_heads is not None or grouped
-    for name in ("n_heads", "n_kv_heads"):
-        if getattr(sizes, name) is not None:
-            whole(name, getattr(sizes, name))
     n_heads = sizes.n_heads or (probes.N_HEADS * (probes.GROUP if grouped else 1) if several else 1)
     n_kv_heads = (sizes.n_kv_heads or probes.N_HEADS) if grouped else n_heads
     from_x = wanted.has("x")
@@ -386,6 +449,7 @@ def _kind(wanted: Wanted, sizes: _Sizes) -> Kind:
         theta=theta if from_x and (wanted.has("theta") or sizes.theta is not None) else None,
         w_o=wanted.has("w_o"),
         norm=wanted.has("gain"),
+        own_eps=wanted.has("gain") and not wanted.has("eps"),
         d_head=sizes.d_head,
         d_model=sizes.d_model,
     )

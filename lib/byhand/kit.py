@@ -15,7 +15,7 @@ import numpy as np
 from byhand import probes, report, symptoms
 from byhand.calls import Line, Outcome
 from byhand.checks import Array, refuse, shape_text
-from byhand.matching import Book
+from byhand.matching import Book, decimals
 from byhand.probes import CASES, Kind
 from byhand.report import Diagnosis
 from byhand.steps import Problem, result
@@ -86,10 +86,10 @@ def write(folder: Any, name: str = "multi_head") -> Path:
     after the other); kit.json says what there is. ValueError for an unknown name or a folder that
     holds something else.
     """
-    if name not in KINDS:
+    if not isinstance(name, str) or name not in KINDS:
         known = ", ".join(KINDS)
         refuse(f"没有 {name!r} 这一种。有的是：{known}", f"no kit {name!r}; there are: {known}")
-    root = Path(folder)
+    root = _path(folder)
     if root.exists() and (not root.is_dir() or (any(root.iterdir()) and not _is_kit(root))):
         refuse(
             f"{root} 已经在了，而且不是题目文件夹；换一个名字。",
@@ -122,6 +122,15 @@ def write(folder: Any, name: str = "multi_head") -> Path:
     (root / "kit.json").write_text(text + "\n", encoding="utf-8", newline="\n")
     (root / "README.txt").write_text(_readme(described), encoding="utf-8", newline="\n")
     return root
+
+
+def _path(folder: Any) -> Path:
+    if not isinstance(folder, str | Path):
+        refuse(
+            f"这里要题目文件夹的路径；给的是 {folder!r}。",
+            f"the path of a kit is wanted here; it is {folder!r}.",
+        )
+    return Path(folder)
 
 
 def _is_kit(root: Path) -> bool:
@@ -157,7 +166,7 @@ def _readme(described: Mapping[str, Any]) -> str:
 
 def read(folder: Any) -> dict[str, Problem]:
     """The problems of a kit, by case. ValueError for a folder that is no kit or is damaged."""
-    root = Path(folder)
+    root = _path(folder)
     try:
         described = json.loads((root / "kit.json").read_text(encoding="utf-8"))
         problems = {}
@@ -170,7 +179,9 @@ def read(folder: Any) -> dict[str, Problem]:
                 raise ValueError("a shape")
             base = probes.problem(KINDS[described["kind"]], case)
             problems[case] = Problem(**{**_without_arrays(base), **arrays, **told["numbers"]})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+            if result(problems[case]) is None:
+                raise ValueError("sizes that do not fit")
+    except Exception as error:  # whatever json and NumPy make of a damaged file
         refuse(
             f"{root} 不是完整的题目文件夹（{type(error).__name__}）。先用 byhand kit {root} 写一个。",
             f"{root} is no complete kit ({type(error).__name__}). Write one: byhand kit {root}.",
@@ -199,7 +210,7 @@ def read_result(path: Any) -> Array:
         if kind == ".npy":
             array = np.load(file, allow_pickle=False)
         elif kind == ".json":
-            array = np.array(json.loads(file.read_text(encoding="utf-8")))
+            array = np.array(json.loads(file.read_text(encoding="utf-8-sig")))
         elif kind == ".csv":
             array = _csv(file.read_text(encoding="utf-8-sig"))
         else:
@@ -209,19 +220,26 @@ def read_result(path: Any) -> Array:
             array = np.frombuffer(raw, "<f4")
     except FileNotFoundError:
         refuse(f"没有 {file} 这个文件。", f"there is no file {file}.")
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # whatever json and NumPy make of a damaged file
         told = " ".join(str(error).split())[:200]
         refuse(f"{file.name} 读不出来：{told}", f"{file.name} cannot be read: {told}")
     return _as_result(array, file.name)
 
 
 def _csv(text: str) -> Array:
-    """Rows of numbers; a first line of words is a header. Commas, semicolons, tabs or spaces."""
+    """Rows of numbers; a first line of words is a header.
+
+    Numbers are set apart by commas, semicolons, tabs or spaces; beside semicolons or tabs a comma is
+    a decimal point.
+    """
     rows = []
     for n, line in enumerate(text.splitlines()):
-        cells = line.replace(",", " ").replace(";", " ").replace("\t", " ").split()
-        if not cells:
+        if not line.strip():
             continue
+        mark = next((m for m in (";", "\t", ",") if m in line), None)
+        cells = line.split(mark)
+        if mark in (";", "\t"):
+            cells = [cell.replace(",", ".") for cell in cells]
         try:
             rows.append([float(cell) for cell in cells])
         except ValueError:
@@ -247,16 +265,13 @@ def _as_result(value: Any, name: str) -> Array:
 
 def diagnose_output(output: Any, folder: Any, lang: str | None) -> Diagnosis:
     """The diagnosis of results of a kit: one array, or several in a list or dict."""
-    if not isinstance(folder, str | Path):
-        refuse(
-            f"kit 要是题目文件夹的路径；给的是 {folder!r}。",
-            f"kit must be the path of a kit; it is {folder!r}.",
-        )
     problems = read(folder)
     several = isinstance(output, list | tuple) and all(isinstance(o, np.ndarray) for o in output)
     given: Sequence[Any] = (
         list(output.values()) if isinstance(output, Mapping) else output if several else [output]
     )
+    if not given:
+        refuse("没有结果可查。", "there is no result to look at.")
     found: dict[str, Array] = {}
     for value in given:
         array = _as_result(value, "output")
@@ -269,13 +284,19 @@ def diagnose_output(output: Any, folder: Any, lang: str | None) -> Diagnosis:
                 f"results of the shapes {listed}.",
             )
             return Diagnosis(False, (), None, None, (line,), lang)
+        if case in found:
+            refuse(
+                f"{case} 这道题的结果给了两份；一次只查一份。",
+                f"there are two results of the problem {case}; give one at a time.",
+            )
         found[case] = array.reshape(_shape(problems[case])) if array.ndim == 1 else array
     book = Book(problems)
-    match = book.match(found)
+    places = {decimals(array) for array in found.values()}
+    match = book.match(found, places=max(p for p in places if p) if None not in places else None)
     if match is None or (not match.sharp() and not match.rounded):
         case = next(c for c in CASES if c in found)
         stage, lines = symptoms.examine(problems[case], Outcome(found[case], {}, None), None)
-        told = (*report.UNKNOWN, *report.near(match), *lines)
+        told = (*report.unknown(found[case]), *report.near(match), *lines)
         return Diagnosis(False, (), None, stage, told, lang)
     lines = report.headline(match)
     missing = [case for case in CASES if case not in found]

@@ -15,6 +15,8 @@ from byhand.steps import Problem, result
 # makes on the problems of `probes`. Tests measure it with every step rounded.
 TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 6e-3, "bfloat16": 5e-2}
 SHARP: Final = ("float64", "float32")
+# Mistakes that leave rows without a key: NaN, or with a finite mask some numbers or other.
+WITHOUT_KEYS: Final = {"mask_not_itself", "mask_polarity"}
 HUGE: Final = 1e100
 OVERFLOWING: Final = {"softmax_no_max", "softmax_unnormalised"}  # beyond scores of 11 in float16
 
@@ -34,15 +36,15 @@ class Match(NamedTuple):
         return () in self.explanations
 
     def sharp(self) -> bool:
-        """Whether the numbers agree as far as float32 goes, at least."""
-        return self.precision in SHARP
+        """Whether the numbers agree as far as float32 goes, or as many decimals as there are."""
+        return self.precision in SHARP or self.precision not in TOLERANCES
 
     def rank(self) -> tuple[int, int, int]:
         """Small is good: nothing left unexplained, few mistakes, high precision."""
         return (
             len(self.differ),
             len(self.explanations[0]),
-            list(TOLERANCES).index(self.precision),
+            list(TOLERANCES).index(self.precision) if self.precision in TOLERANCES else 0,
         )
 
 
@@ -76,6 +78,14 @@ def rounded_to(array: Array) -> str | None:
             return "bfloat16"
         half = array.astype(np.float16).astype(array.dtype)
         return "float16" if np.array_equal(half, array, equal_nan=True) else None
+
+
+def decimals(array: Array) -> int | None:
+    """To how many decimals numbers were rounded, two to six; None when they were not."""
+    for n in range(2, 7):
+        if np.array_equal(np.round(array, n), array, equal_nan=True):
+            return n
+    return None
 
 
 def _projection(array: Array | None) -> tuple[float, float, float]:
@@ -145,33 +155,40 @@ class Book:
         for n in np.flatnonzero(may_be | (undefined > 0) if lenient else may_be):
             yield sets[n]
 
-    def match(self, found: Mapping[str, Array], at_once: int = 2) -> Match | None:
+    def match(
+        self, found: Mapping[str, Array], at_once: int = 2, places: int | None = None
+    ) -> Match | None:
         """The best explanation of results, by case; None when there is none.
 
-        `at_once` 1 looks for single mistakes only.
+        `at_once` 1 looks for single mistakes only. `places`: the results were written with that
+        many decimals.
         """
         case = next((c for c in CASES if c in found), None)
         if case is None:
             return None
         if not np.isfinite(found[case]).any():
             at_once = 1  # nothing but NaN comes of many pairs
-        everywhere = tuple(TOLERANCES)
+        everywhere: Mapping[str, float] = TOLERANCES
+        sharp: Mapping[str, float] = {p: TOLERANCES[p] for p in SHARP}
+        if places is not None:
+            size = float(np.sqrt(np.mean(np.square(found[case].astype(np.float64))))) or 1.0
+            everywhere = sharp = {f"{places} decimals": 10.0**-places / size}
         passes = [
-            (1, SHARP, False, True),
-            (2, SHARP, False, True),
-            (1, SHARP, True, True),
-            (2, SHARP, True, True),
+            (1, sharp, False, True),
+            (2, sharp, False, True),
+            (1, sharp, True, True),
+            (2, sharp, True, True),
             (1, everywhere, False, True),
-            (1, SHARP, False, False),
-            (2, SHARP, False, False),
+            (1, sharp, False, False),
+            (2, sharp, False, False),
             (1, everywhere, False, False),
         ]
         if rounded_to(found[case]):  # else two mistakes that come near are no explanation
             passes.insert(5, (2, everywhere, False, True))
-        for most, precisions, lenient, whole in passes:
+        for most, allowed, lenient, whole in passes:
             if most > at_once:
                 continue
-            hits = self._hits(found, case, most, precisions, lenient)
+            hits = self._hits(found, case, most, allowed, lenient)
             best = _best([h for h in hits if not (whole and h.differ)])
             if best is not None:
                 return best
@@ -195,14 +212,15 @@ class Book:
         found: Mapping[str, Array],
         case: str,
         most: int,
-        precisions: Sequence[str],
+        allowed: Mapping[str, float],
         lenient: bool,
     ) -> list[Match]:
         hits = []
-        allowed = {p: TOLERANCES[p] for p in precisions}
         widest = max(allowed.values())
         short = rounded_to(found[case])
         for names in self.near(found[case], case, most, widest, lenient):
+            if lenient and not WITHOUT_KEYS & set(names):
+                continue
             error = distance(found[case], self.outcome(case, names), lenient)
             precision = next((p for p, most_off in allowed.items() if error <= most_off), None)
             if precision is None:
@@ -214,7 +232,7 @@ class Book:
             for other in found:
                 if other == case:
                     continue
-                if precision not in SHARP and other in probes.LOUDER:
+                if precision in ("float16", "bfloat16") and other in probes.LOUDER:
                     # rounded scores say little here, and those of the loud case are beyond float16;
                     # but without the row's maximum the exponentials of the firm case overflow
                     if other == "firm":
@@ -225,7 +243,7 @@ class Book:
                     distance(found[other], self.outcome(other, names, version), lenient)
                     for version in range(mistakes.versions(names))
                 )
-                right = off <= 3 * TOLERANCES[precision]
+                right = off <= 3 * (TOLERANCES | dict(allowed))[precision]
                 if not right and (other, precision) == ("firm", "float32"):
                     right = bool(OVERFLOWING & set(names)) and self._overflows_alike(
                         found[other], names

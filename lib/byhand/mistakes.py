@@ -213,6 +213,18 @@ def _no_keepdims(x: Array, largest: float | Array) -> Array:
     return normalised
 
 
+def _no_keepdims_max(x: Array, sum_has_them: bool) -> Array:
+    exps = np.exp(x - x.max(axis=-1))
+    normalised: Array = exps / exps.sum(axis=-1, keepdims=sum_has_them)
+    return normalised
+
+
+def _renormalised(weights: Array, p: Problem) -> Array:
+    visible = weights * p.may_look
+    normalised: Array = visible / visible.sum(axis=-1, keepdims=True)
+    return normalised
+
+
 def _axis(axis: int | None, largest: Callable[[Array], float]) -> Changes:
     """The softmax along an axis, with another number subtracted than the maximum along it."""
 
@@ -388,6 +400,26 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         ({"softmax": lambda x: _no_keepdims(x, x.max())},),
     ),
     Mistake(
+        "softmax_max_no_keepdims", "softmax", {"softmax": lambda x: _no_keepdims_max(x, True)},
+        "softmax 减最大值时少了 keepdims：第 j 列减去的是第 j 行的最大值",
+        "the maximum of the softmax lacks keepdims: column j is lowered by the maximum of row j",
+        "行和是 1，权重却不对；有几个头的时候报错，除非头数恰好等于词数。",
+        "Rows sum to 1 and the weights are wrong; with several heads it raises an error, unless "
+        "there are as many heads as tokens.",
+        "np.exp(x - x.max(axis=-1, keepdims=True))",
+        (),
+    ),
+    Mistake(
+        "softmax_neither_keepdims", "softmax", {"softmax": lambda x: _no_keepdims_max(x, False)},
+        "softmax 的最大值和分母都少了 keepdims",
+        "neither the maximum nor the sum of the softmax has keepdims",
+        "行和不是 1；有几个头的时候报错，除非头数恰好等于词数。",
+        "Rows do not sum to 1; with several heads it raises an error, unless there are as many heads "
+        "as tokens.",
+        "exps / exps.sum(axis=-1, keepdims=True)",
+        (),
+    ),
+    Mistake(
         "softmax_no_max", "softmax", {"softmax": _no_max},
         "softmax 没有先减去行的最大值",
         "the softmax does not subtract the row's maximum first",
@@ -448,6 +480,16 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "softmax(scaled + mask)",
         ("huggingface/pytorch-image-models/pull/2236",
          "lucidrains/memory-compressed-attention/issues/2",),
+    ),
+    Mistake(
+        "mask_after_exp", "mask",
+        {"mask": lambda s, p: s, "after_softmax": _renormalised},
+        "遮罩用在指数之后，行再归一化",
+        "the mask is applied to the exponentials, and the rows are normalised again",
+        "平时是对的；遮住的分数比看得见的大很多时，一行成了 0 除以 0，是 NaN。",
+        "Right, until a masked score is far above the visible ones: then a row is 0/0 and NaN.",
+        "softmax(scaled + mask)",
+        (),
     ),
     Mistake(
         "mask_zero", "mask", {"mask": lambda s, p: s * p.may_look},
@@ -714,6 +756,16 @@ CATALOGUE: Final[tuple[Mistake, ...]] = (
         "output.",
         "k = x @ w_k",
         ("stevinc/Transformer_Timeseries/issues/2",),
+    ),
+    Mistake(
+        "q_is_k", "projections", {"project_q": lambda h, p: project(h, given(p.w_k))},
+        "Q 是用 W_K 算的",
+        "Q is projected with W_K",
+        "遮罩之前的分数矩阵是对称的（没有偏置时）；改 W_Q，输出不变。",
+        "Without biases the scores are symmetric, with RoPE too; changing W_Q does not change the "
+        "output.",
+        "q = x @ w_q",
+        (),
     ),
     Mistake(
         "qkv_transposed", "projections",

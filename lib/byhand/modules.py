@@ -29,7 +29,8 @@ _LAYERS: Final = {
 _ROLES: Final = {name: role for role, names in _LAYERS.items() for name in names.split()}
 MOST_WIDE: Final = 1024
 _N_HEADS: Final = ("n_heads", "num_heads", "n_head", "nhead", "nheads", "heads", "h",
-                   "num_attention_heads")  # fmt: skip
+                   "num_attention_heads", "num_head", "head_num", "nh", "n_of_heads",
+                   "number_of_heads", "attention_heads", "_num_heads")  # fmt: skip
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Sizes:
     n_kv_heads: int
     d_head: int
     d_model: int
+    guessed: bool  # the number of heads was nowhere to be found
 
 
 @dataclass
@@ -63,7 +65,14 @@ def as_function(
     A layer that projects Q, K and V at once holds them one after the other, or with `by_head` those
     of head 0, then those of head 1, and so on.
     """
-    module = copy.deepcopy(module).double().eval()
+    try:
+        module = copy.deepcopy(module).double().eval()
+    except Exception as error:  # a tensor kept from an earlier call, a lock, an open file
+        return Line(
+            f"这个模块复制不了（{type(error).__name__}）；给一个刚做好、还没有用过的。",
+            f"this module cannot be copied ({type(error).__name__}); give one that is new and was "
+            f"not used yet.",
+        )
     parts = _parts(module)
     weights = parts.weights
     if "qkv" not in weights and not {"q", "k", "v"} <= weights.keys():
@@ -80,7 +89,8 @@ def as_function(
     d_model = weights["qkv" if "qkv" in weights else "q"][0].shape[1]
     widths = _widths(weights)
     several = len(weights.get("q", [()]))
-    n = n_heads or _heads_of(module) or several
+    known = n_heads or _heads_of(module) or _by_width(module, widths["q"])
+    n = known or several
     if n > probes.MOST_HEADS or d_model > MOST_WIDE:
         return Line(
             f"模块太大了（{n} 个头，宽 {d_model}）。用小的尺寸做一个来查，错是一样的。",
@@ -92,7 +102,8 @@ def as_function(
             f"Q 有 {widths['q']} 列，分不成 {n} 个头。",
             f"Q has {widths['q']} columns, which cannot be split into {n} heads.",
         )
-    sizes = Sizes(n, max(1, widths["k"] * n // widths["q"]), widths["q"] // n, d_model)
+    sizes = Sizes(n, max(1, widths["k"] * n // widths["q"]), widths["q"] // n, d_model,
+                  known is None and several == 1 and "o" in weights)  # fmt: skip
     inputs = ["x", "w_q", "w_k", "w_v"]
     inputs += [f"b_{c}" for c in "qkv" if c in parts.biases or "qkv" in parts.biases]
     inputs += ["w_o"] if "o" in weights else []
@@ -120,7 +131,7 @@ def slices_of(module: Any) -> bool:
     if n is None or n == 1 or not {"q", "o"} <= parts.weights.keys():
         return False
     q, o = parts.weights["q"][0], parts.weights["o"][0]
-    return bool(q.shape[0] == q.shape[1] and q.shape[1] * n == o.shape[1])
+    return bool(q.shape[0] == q.shape[1] and q.shape[1] * n == o.shape[0])
 
 
 def _parts(module: Any) -> _Parts:
@@ -146,13 +157,25 @@ def _role(path: list[str]) -> str | None:
 
 
 def _heads_of(module: Any) -> int | None:
-    """The number of heads that the module keeps, by one of the usual names."""
-    for name in _N_HEADS:
-        kept: Any = getattr(module, name, None)
-        if isinstance(kept, int) and kept > 0:
-            return kept
-        if hasattr(kept, "__len__") and len(kept):
-            return len(kept)
+    """The number of heads that the module keeps, or a part or a config of it, by a usual name."""
+    parts = [*module.modules()] if hasattr(module, "modules") else [module]
+    for part in [*parts, *(getattr(p, "config", None) for p in parts)]:
+        for name in _N_HEADS:
+            kept: Any = getattr(part, name, None)
+            if isinstance(kept, int) and not isinstance(kept, bool) and kept > 0:
+                return kept
+            if hasattr(kept, "__len__") and not isinstance(kept, str) and len(kept):
+                return len(kept)
+    return None
+
+
+def _by_width(module: Any, width: int) -> int | None:
+    """The number of heads, from the width of one that the module keeps."""
+    for part in module.modules():
+        for name in ("head_dim", "d_head", "d_k", "head_size"):
+            kept = getattr(part, name, None)
+            if isinstance(kept, int) and not isinstance(kept, bool) and 0 < kept <= width:
+                return width // kept if width % kept == 0 else None
     return None
 
 

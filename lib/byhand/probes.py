@@ -50,6 +50,7 @@ class Kind:
     causal: bool = False
     own_mask: bool = False  # it makes a mask itself: then there are as many queries as keys
     leading: tuple[int, ...] = ()  # batch, heads
+    own_eps: bool = False  # it brings the eps of its norm along, whatever that is
     d_head: int = 0  # fixed sizes, of a module; 0 leaves them to the problem
     d_model: int = 0
 
@@ -116,7 +117,8 @@ def problem(kind: Kind, case: str) -> Problem:
     x = _numbers(case, "x", (*kind.leading, n, d_model), 2.0 if kind.norm else 1.0)
     if case == "firm":  # one K/V head only, and not for the first tokens
         w_k[:, :d_head] *= loud
-        x[..., : n // 2, :] *= QUIET
+        if not kind.own_eps:  # beside which quiet rows would be nothing
+            x[..., : n // 2, :] *= QUIET
     else:
         w_k *= loud
     found = Problem(
@@ -142,5 +144,9 @@ def problem(kind: Kind, case: str) -> Problem:
         even(d_head)
         found = replace(found, theta=kind.theta)
     if kind.norm:
-        found = replace(found, gain=1 + _short(_numbers(case, "gain", (d_model,), 0.5)), eps=EPS)
+        found = replace(
+            found,
+            gain=1 + _short(_numbers(case, "gain", (d_model,), 0.5)),
+            eps=1e-6 if kind.own_eps else EPS,
+        )
     return found

@@ -2,10 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
+
+import numpy as np
 
 from byhand import mistakes
 from byhand.calls import Line
+from byhand.checks import Array
 from byhand.matching import Match
 from byhand.words import EDITIONS, edition
 
@@ -34,12 +37,22 @@ def told(lines: tuple[Line, ...], lang: str | None, **found: Any) -> Diagnosis:
     return Diagnosis(**{**blank, **found}, lines=lines, lang=lang)
 
 
-UNKNOWN: Final = (
-    Line(
-        "✗ 不对。和目录里的错误比过，单独一个、两个一起，都对不上。",
-        "✗ Wrong, and no mistake of the catalogue and no two of them give these numbers.",
-    ),
-)
+def unknown(found: Array) -> list[Line]:
+    """What is said of a result that nothing explains."""
+    if not np.isfinite(found).any():
+        return [
+            Line(
+                "✗ 不对。结果里没有一个有限的数；算成这样的错误很多，从这里分不清是哪一个。",
+                "✗ Wrong. There is not one finite number; many mistakes lead there, and from here they "
+                "cannot be told apart.",
+            )
+        ]
+    return [
+        Line(
+            "✗ 不对。和目录里的错误比过，单独一个、两个一起，都对不上。",
+            "✗ Wrong, and no mistake of the catalogue and no two of them give these numbers.",
+        )
+    ]
 
 
 def said(names: tuple[str, ...]) -> Line:

@@ -44,19 +44,21 @@ def examine(problem: Problem, outcome: Outcome, ask: Ask | None) -> tuple[str | 
     assert found is not None and wanted is not None
     if found.ndim > 1 and _same(found.swapaxes(-1, -2), wanted):
         return None, [Line("把结果转置一下就对了。", "The result is right once transposed.")]
-    stage = _by_stages(problem, outcome)
+    stage, by_asking = _by_stages(problem, outcome), None
     told = _of_result(found, wanted, problem)
     if ask is not None:
         by_asking, more = (
             _of_heads(problem, ask) if problem.x is not None else _of_attention(problem, ask)
         )
-        stage = stage or by_asking
+        stage, by_asking = (stage, None) if stage else (by_asking, by_asking)
         told += more + leaks(problem, ask) + _again(problem, found, ask)
     lines = []
     if stage is not None:
         name = STAGES[stage]
         lines.append(
-            Line(f"最先不对的一步：{name.zh}。", f"The first stage that differs: {name.en}.")
+            Line(f"能断定不对的一步：{name.zh}。", f"A stage that certainly differs: {name.en}.")
+            if by_asking is not None
+            else Line(f"最先不对的一步：{name.zh}。", f"The first stage that differs: {name.en}.")
         )
     return stage, lines + told
 
@@ -69,7 +71,8 @@ def _by_stages(problem: Problem, outcome: Outcome) -> str | None:
     """The first stage that the function returned by name and that is not the reference's."""
     for name, wanted in run(problem).items():
         found = outcome.stages.get(name)
-        if name in STAGES and found is not None and not _same(found, wanted):
+        same_shape = found is not None and found.shape == wanted.shape
+        if name in STAGES and same_shape and not _same(found, wanted):
             return name
     return None
 
@@ -209,8 +212,8 @@ def _sums(sums: Array) -> list[Line]:
 def _of_heads(problem: Problem, ask: Ask) -> tuple[str | None, list[Line]]:
     """Where an attention of x goes wrong, found with problems in which steps do not matter.
 
-    With every row of x alike, any weights that sum to 1 give the same. With W_Q zero the weights are
-    even, whatever the scores.
+    With every row of x alike, any weights that sum to 1 give the same. With W_Q and W_K zero the
+    weights are even.
     """
     x = given(problem.x)
     alike = replace(problem, x=np.broadcast_to(x[..., :1, :], x.shape).copy())
@@ -226,7 +229,9 @@ def _of_heads(problem: Problem, ask: Ask) -> tuple[str | None, list[Line]]:
     even = replace(
         problem,
         w_q=np.zeros_like(given(problem.w_q)),
+        w_k=np.zeros_like(given(problem.w_k)),
         b_q=None if problem.b_q is None else np.zeros_like(problem.b_q),
+        b_k=None if problem.b_k is None else np.zeros_like(problem.b_k),
     )
     if not _same(ask(even), result(even)):
         return ("masked" if problem.mask is not None else "context"), []
@@ -238,7 +243,7 @@ def _of_heads(problem: Problem, ask: Ask) -> tuple[str | None, list[Line]]:
     ]
 
 
-def _after_weights(alike: Problem, ask: Ask) -> str:
+def _after_weights(alike: Problem, ask: Ask) -> str | None:
     """Which of V, the heads and W_O is wrong, when the weights do not matter."""
     if alike.w_o is not None and alike.gain is None:
         double = ask(replace(alike, w_o=2 * alike.w_o))
@@ -249,15 +254,15 @@ def _after_weights(alike: Problem, ask: Ask) -> str:
         plain = replace(alike, w_o=np.eye(len(alike.w_o)))
         if _same(ask(plain), result(plain)):
             return "output"
-    if alike.n_heads > 1 and _single_head_is_right(alike, ask):
-        return "merged"
-    return "v"
+    if alike.n_heads == alike.n_kv_heads == 1:
+        return "v"
+    if alike.n_heads == alike.n_kv_heads:
+        return "merged" if _single_head_is_right(alike, ask) else "v"
+    return None  # shared K/V heads cannot be taken as one
 
 
 def _single_head_is_right(alike: Problem, ask: Ask) -> bool:
     """Whether the same widths, taken as one head, come out right."""
-    if alike.n_heads != alike.n_kv_heads:
-        return True  # K/V heads are shared: a single head is another layer, so blame the heads
     width = alike.n_heads * alike.d_head
     one = replace(alike, n_heads=1, n_kv_heads=1, d_head=width)
     return _same(ask(one), result(one))
