@@ -771,7 +771,8 @@ print(
 assert all("large" in found for found in caught.values())
 assert set(only_large) == caught.keys() - by_values
 assert {*raising, *other_shape} == {
-    "softmax_no_keepdims", "softmax_bare", "heads_averaged", "heads_summed",
+    "softmax_no_keepdims", "softmax_max_no_keepdims", "softmax_neither_keepdims", "softmax_bare",
+    "heads_averaged", "heads_summed",
 }  # fmt: skip
 masks = [m.name for m in catalogue if m.family == "mask"]
 assert sum("future" in caught[name] for name in masks) > len(masks) / 2
@@ -1175,12 +1176,12 @@ assert [set(pair) for pair in found.mistakes] == [{"scale_none", "w_o_transposed
 found
 
 # %% [markdown] lang="zh"
-# 两处都找到了。目录以外的错误，它认不出名字，就说最先不对的是哪一步，还有哪些症状。
+# 两处都找到了。目录以外的错误，它认不出名字，就说哪一步一定不对，还有哪些症状。
 #
 # 最后一份，写法很不一样，全是循环：
 
-# %% [markdown] lang="en" of="477af4a9"
-# It finds both. A mistake outside the catalogue it cannot name; then it tells which step is the first to differ, and what stands out.
+# %% [markdown] lang="en" of="9e6424ac"
+# It finds both. A mistake outside the catalogue it cannot name; then it tells of a step that is certainly wrong, where it can, and what stands out.
 #
 # One last piece, in another style altogether, all loops:
 
