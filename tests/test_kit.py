@@ -175,6 +175,10 @@ FAULTY: list[tuple[str, bytes, str]] = [
     ("a.csv", b"1,2\n3\n", "cannot be read"),
     ("a.csv", b"1,2\nx,y\n", "cannot be read"),
     ("a.csv", b"", "must hold an array of numbers"),
+    ("a.csv", b"1,,2\n3,4,5\n", "cannot be read"),
+    ("a.npy", b"PK\x03\x04", "cannot be read"),
+    ("a.json", b"[" * 100_000, "cannot be read"),
+    ("a.json", b"[[1, null]]", "must hold an array of numbers"),
     ("a.bin", b"12345", "cannot be read"),
     ("a.txt", b"1 2", ".npy, .json, .csv or .bin is wanted"),
 ]  # fmt: skip
@@ -206,6 +210,66 @@ def test_faulty_folders_are_refused_in_words(layer: Path, tmp_path: Path) -> Non
         kit.write(tmp_path / "new", "transformer")
     kit.write(layer, "layer")  # a kit may be written anew
     assert not diagnose(output=array, kit=layer).correct
+
+
+@pytest.mark.parametrize("places", [2, 3, 4])
+def test_results_written_with_few_decimals(layer: Path, places: int) -> None:
+    square = np.round(computed(layer, "square"), places)
+    found = diagnose(output=square, kit=layer)
+    assert found.correct and found.precision == f"{places} decimals"
+    wrong = [np.round(computed(layer, c, "gqa_tiled"), places) for c in ("square", "wide")]
+    assert diagnose(output=wrong, kit=layer).mistakes == (("gqa_tiled",),)
+
+
+def test_nothing_and_too_much(layer: Path) -> None:
+    for nothing in list[Any](([], (), {})):
+        with pytest.raises(ValueError, match="no result"):
+            diagnose(output=nothing, kit=layer)
+    square = computed(layer, "square")
+    with pytest.raises(ValueError, match="two results of the problem square"):
+        diagnose(output=[square, square], kit=layer)
+
+
+def test_damaged_kits(layer: Path) -> None:
+    square = computed(layer, "square")
+    for file, content in (
+        ("square/x.npy", b"PK\x03\x04 nothing"),
+        ("square/x.npy", b"\x93NUMPY\x01\x00v\x00{'descr'" + b" " * 108 + b"\n"),
+        ("kit.json", b"[" * 100_000),
+        ("kit.json", b"{}"),
+        ("kit.json", (layer / "kit.json").read_bytes().replace(b'"n_heads": 6', b'"n_heads": 7')),
+    ):
+        before = (layer / file).read_bytes()
+        (layer / file).write_bytes(content)
+        with pytest.raises(ValueError, match="no complete kit"):
+            diagnose(output=square, kit=layer)
+        (layer / file).write_bytes(before)
+    assert diagnose(output=square, kit=layer).correct
+
+
+READABLE = [
+    ("a.json", "\ufeff[[1.5, 2], [3, 4]]"),
+    ("a.csv", "1,5;2\n3;4\n"),
+    ("a.csv", "a,b\r\n1.5,2\r\n\r\n3,4\r\n"),
+    ("a.csv", "1.5 2\n3 4"),
+    ("a.csv", "1.5\t2\n3\t4"),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), READABLE)
+def test_tables_as_programs_write_them(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_bytes(content.encode("utf-8"))
+    np.testing.assert_array_equal(kit.read_result(tmp_path / name), [[1.5, 2], [3, 4]])
+
+
+def test_places_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    assert main(["kit", str(file / "below")]) == 2
+    assert capsys.readouterr().err
+    for wrong in list[Any]((5, None, [])):
+        with pytest.raises(ValueError, match="path"):
+            kit.write(wrong)
 
 
 def test_a_kit_changed_by_hand_is_what_counts(layer: Path) -> None:

@@ -142,7 +142,43 @@ class Slices(nn.Module):  # type: ignore[misc]
         )
 
 
+class OfTheirOwn(nn.Module):  # type: ignore[misc]
+    """Each head has layers as wide as the whole; none is a slice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = N
+        self.q, self.k, self.v = (
+            nn.ModuleList(nn.Linear(D, D) for _ in range(N)) for _ in range(3)
+        )
+        self.o = nn.Linear(N * D, D)
+
+    def forward(self, x: Any) -> Any:
+        parts = zip(self.q, self.k, self.v, strict=True)
+        attend = nn.functional.scaled_dot_product_attention
+        return self.o(torch.cat([attend(q(x), k(x), v(x)) for q, k, v in parts], dim=-1))
+
+
+class OtherNames(Fused):
+    """The number of heads in a config, and the weights kept from the last call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.n_head
+        self.config = type("Config", (), {"num_heads": N})()
+
+
+class Nested(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Separate()
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        return self.inner(x, x, x, mask)
+
+
 RIGHT = [
+    OfTheirOwn, OtherNames, Nested,
     Separate, Fused, FusedByHead, OneHead, ListOfHeads, lambda: Numbered(N),
     lambda: Numbered(2 * N), lambda: nn.MultiheadAttention(D, N, batch_first=True),
 ]  # fmt: skip
@@ -178,6 +214,29 @@ def test_what_is_no_attention_is_told_in_words() -> None:
     assert "which layers project Q, K and V" in str(diagnose(nn.Linear(2, 2), lang="en"))
     assert "src" in str(diagnose(nn.TransformerEncoderLayer(D, N), lang="en"))
     assert "cannot be split into 5 heads" in str(diagnose(Fused(), n_heads=5, lang="en"))
+
+
+def test_a_module_that_cannot_be_copied_is_told_so() -> None:
+    module = Fused()
+    module.kept = module(torch.ones(1, 2, D))  # part of a graph
+    assert "cannot be copied" in str(diagnose(module, lang="en"))
+    assert "this is a class" in str(diagnose(Fused, lang="en"))
+
+
+def test_a_number_of_heads_that_is_nowhere_is_asked_for() -> None:
+    module = Fused()
+    del module.n_head
+    found = diagnose(module, lang="en")
+    assert not found.correct and "write diagnose(…, n_heads=…)" in str(found)
+    assert diagnose(module, n_heads=N).correct
+
+
+def test_gradients_are_no_hindrance() -> None:
+    def f(q: Any, k: Any, v: Any) -> Any:
+        q.requires_grad_()
+        return nn.functional.scaled_dot_product_attention(q, k, v)
+
+    assert diagnose(f).correct
 
 
 def test_functions_on_tensors() -> None:

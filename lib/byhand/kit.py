@@ -171,10 +171,7 @@ def read(folder: Any) -> dict[str, Problem]:
         described = json.loads((root / "kit.json").read_text(encoding="utf-8"))
         problems = {}
         for case, told in described["cases"].items():
-            arrays = {
-                name: np.load(root / case / f"{name}.npy", allow_pickle=False)
-                for name in told["inputs"]
-            }
+            arrays = {name: _npy(root / case / f"{name}.npy") for name in told["inputs"]}
             if any(list(arrays[n].shape) != shape for n, shape in told["inputs"].items()):
                 raise ValueError("a shape")
             base = probes.problem(KINDS[described["kind"]], case)
@@ -208,7 +205,7 @@ def read_result(path: Any) -> Array:
         )
     try:
         if kind == ".npy":
-            array = np.load(file, allow_pickle=False)
+            array = _npy(file)
         elif kind == ".json":
             array = np.array(json.loads(file.read_text(encoding="utf-8-sig")))
         elif kind == ".csv":
@@ -224,6 +221,11 @@ def read_result(path: Any) -> Array:
         told = " ".join(str(error).split())[:200]
         refuse(f"{file.name} 读不出来：{told}", f"{file.name} cannot be read: {told}")
     return _as_result(array, file.name)
+
+
+def _npy(file: Path) -> Any:
+    with file.open("rb") as opened:  # NumPy leaves a damaged file open
+        return np.load(opened, allow_pickle=False)
 
 
 def _csv(text: str) -> Array:
@@ -243,11 +245,19 @@ def _csv(text: str) -> Array:
         try:
             rows.append([float(cell) for cell in cells])
         except ValueError:
-            if n:
+            if n or any(map(_is_number, cells)):
                 raise
     if len({len(row) for row in rows}) > 1:
         raise ValueError("the rows differ in length")
     return np.array(rows)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _as_result(value: Any, name: str) -> Array:
