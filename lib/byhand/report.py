@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from byhand.checks import Array
 from byhand.matching import Match
 from byhand.words import EDITIONS, edition
 
+_CASES: Final = Line(
+    "（square：平常的大小；wide：大小各不相同；firm、loud：分数很大。）",
+    "(square: usual sizes; wide: every size different; firm and loud: large scores.)",
+)
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -20,7 +25,7 @@ class Diagnosis:
     correct: bool
     mistakes: tuple[tuple[str, ...], ...]  # equally good explanations, each a set of names
     precision: str | None  # of what was found, where it was found
-    stage: str | None  # the first stage that differs, where no mistake explains the numbers
+    stage: str | None  # one that differs, where no mistake explains the numbers
     lines: tuple[Line, ...]
     lang: str | None = None
 
@@ -68,12 +73,12 @@ def headline(match: Match) -> list[Line]:
     if match.correct:
         lines = [_right(match)]
         if match.differ:
-            listed = ", ".join(match.differ)
+            right, wrong = (", ".join(cases) for cases in (match.agree, match.differ))
             lines = [
                 Line(
-                    f"✗ 在一道题上对了，在另一些题（{listed}）上不对，原因不在目录里。",
-                    f"✗ Right on one problem and wrong on others ({listed}), for a reason that is "
-                    f"not in the catalogue.",
+                    f"✗ {right} 算对了，{wrong} 不对，原因不在目录里。{_CASES.zh}",
+                    f"✗ Right on {right} and wrong on {wrong}, for a reason that is not in the "
+                    f"catalogue. {_CASES.en}",
                 )
             ]
         return lines
@@ -112,9 +117,9 @@ def headline(match: Match) -> list[Line]:
         listed = ", ".join(match.differ)
         lines.append(
             Line(
-                f"这能解释一部分结果；{listed} 上还有别的不同，原因不在目录里。",
+                f"这能解释一部分结果；{listed} 上还有别的不同，原因不在目录里。{_CASES.zh}",
                 f"This explains some results; on {listed} something else differs that is not in "
-                f"the catalogue.",
+                f"the catalogue. {_CASES.en}",
             )
         )
     if not match.sharp():

@@ -1,4 +1,4 @@
-"""What numbers that no mistake explains have to say: the first stage that differs, and how."""
+"""What numbers that no mistake explains have to say: a stage that differs, and how."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,10 @@ STAGES: Final = {
 
 @np.errstate(all="ignore")  # the numbers may be anything
 def examine(problem: Problem, outcome: Outcome, ask: Ask | None) -> tuple[str | None, list[Line]]:
-    """The first stage that differs, as far as it can be found, and everything that stands out.
+    """A stage that differs, and everything that stands out.
+
+    It is the first one where the function returned its stages by name; else one that is certain to
+    differ, found by asking.
 
     `ask` calls the reader's function on another problem; without it only the result is looked at.
     """
@@ -44,21 +47,24 @@ def examine(problem: Problem, outcome: Outcome, ask: Ask | None) -> tuple[str | 
     assert found is not None and wanted is not None
     if found.ndim > 1 and _same(found.swapaxes(-1, -2), wanted):
         return None, [Line("把结果转置一下就对了。", "The result is right once transposed.")]
-    stage, by_asking = _by_stages(problem, outcome), None
+    stage = _by_stages(problem, outcome)
+    first = stage is not None
     told = _of_result(found, wanted, problem)
     if ask is not None:
-        by_asking, more = (
+        certain, more = (
             _of_heads(problem, ask) if problem.x is not None else _of_attention(problem, ask)
         )
-        stage, by_asking = (stage, None) if stage else (by_asking, by_asking)
+        stage = stage or certain
         told += more + leaks(problem, ask) + _again(problem, found, ask)
     lines = []
     if stage is not None:
         name = STAGES[stage]
         lines.append(
-            Line(f"能断定不对的一步：{name.zh}。", f"A stage that certainly differs: {name.en}.")
-            if by_asking is not None
-            else Line(f"最先不对的一步：{name.zh}。", f"The first stage that differs: {name.en}.")
+            Line(f"最先不对的一步：{name.zh}。", f"The first stage that differs: {name.en}.")
+            if first
+            else Line(
+                f"能断定不对的一步：{name.zh}。", f"A stage that certainly differs: {name.en}."
+            )
         )
     return stage, lines + told
 
