@@ -1,18 +1,18 @@
 """One attention computation in which every step can be exchanged: what `mistakes` changes.
 
 The steps are those of `attention`, `rope` and `qwen`, and with none exchanged the results are theirs
-(tests hold them together). From the mask on they are written out without the checks of the library:
-where a mistake makes a NaN, the NaN must come out.
+(tests hold them together). They are written out without the checks of the library: where a mistake
+makes a NaN, the NaN must come out, and a diagnosis runs them some thousand times.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from byhand import qwen, rope
-from byhand.attention import project, scale, score, split_heads
 from byhand.checks import Array, refuse
 
 
@@ -57,6 +57,23 @@ def given(array: Array | None) -> Array:
 
 def _norm_first(x: Array, p: Problem) -> Array:
     return x if p.gain is None else qwen.rms_norm(x, p.gain, p.eps or 0.0)
+
+
+def _project(h: Array, w: Array | None) -> Array:
+    return h @ given(w)
+
+
+def _split(y: Array, n_heads: int) -> Array:
+    apart = y.reshape(*y.shape[:-1], n_heads, y.shape[-1] // n_heads)
+    return apart.swapaxes(-2, -3)
+
+
+def _score(q: Array, k: Array) -> Array:
+    return q @ k.swapaxes(-1, -2)
+
+
+def _scale(scores: Array, p: Problem) -> Array:
+    return scores / math.sqrt(p.d_head)
 
 
 def _add_bias(y: Array, bias: Array | None) -> Array:
@@ -104,19 +121,19 @@ class Steps:
     """The steps in the order in which they run; a mistake exchanges one or a few of them."""
 
     norm_first: Callable[[Array, Problem], Array] = _norm_first  # x -> h
-    project_q: Callable[[Array, Problem], Array] = lambda h, p: project(h, given(p.w_q))
-    project_k: Callable[[Array, Problem], Array] = lambda h, p: project(h, given(p.w_k))
-    project_v: Callable[[Array, Problem], Array] = lambda h, p: project(h, given(p.w_v))
+    project_q: Callable[[Array, Problem], Array] = lambda h, p: _project(h, p.w_q)
+    project_k: Callable[[Array, Problem], Array] = lambda h, p: _project(h, p.w_k)
+    project_v: Callable[[Array, Problem], Array] = lambda h, p: _project(h, p.w_v)
     add_bias: Callable[[Array, Array | None], Array] = _add_bias
     whole_width: Callable[[Array, Problem], Array] = lambda y, p: y  # q or k before the split
-    split: Callable[[Array, int], Array] = split_heads
+    split: Callable[[Array, int], Array] = _split
     frequencies: Callable[[Problem], Array] = lambda p: rope.frequencies(p.d_head, p.theta or 0.0)
     first_query: int = 0  # the position of the first query; the keys count from 0
     turn: Callable[..., Array] = rope.rotate  # (x, angles) -> x turned
     rotated: str = "qk"  # which of q, k and v
     share: Callable[[Array, int], Array] = _share  # K or V, n_heads
-    score: Callable[[Array, Array], Array] = score
-    scale: Callable[[Array, Problem], Array] = lambda scores, p: scale(scores, p.d_head)
+    score: Callable[[Array, Array], Array] = _score
+    scale: Callable[[Array, Problem], Array] = _scale
     mask: Callable[[Array, Problem], Array] = _mask
     softmax: Callable[[Array], Array] = softmax
     after_softmax: Callable[[Array, Problem], Array] = lambda weights, p: weights
@@ -133,25 +150,21 @@ STEPS = tuple(field.name for field in fields(Steps))
 Changes = Mapping[str, Any]
 
 
-@np.errstate(all="ignore")  # what goes wrong is looked at in the numbers
-def run(p: Problem, changes: Changes | None = None) -> dict[str, Array]:
-    """Every stage by name, in order; the last one is the result. ValueError where shapes clash.
+# The steps that lead to q, k and v; what comes after them is the same for all that leave them alone.
+UP_TO_V: Final = frozenset(STEPS[: STEPS.index("score")]) | {"values"}
 
-    `changes` names the steps to exchange. Stages: h, q, k, v, scores, scaled, masked, weights,
-    context, and as far as the problem has them merged, output, residual.
-    """
+
+@np.errstate(all="ignore")  # what goes wrong is looked at in the numbers
+def up_to_v(p: Problem, changes: Changes | None = None) -> dict[str, Array]:
+    """The first stages by name: h where there is one, q, k and v. ValueError where shapes clash."""
     s = Steps(**(changes or {}))
-    stages: dict[str, Array] = {}
     if p.x is None:
-        q, k, v = given(p.q), given(p.k), given(p.v)
-        several = q.ndim > 2
-    else:
-        stages["h"] = h = s.norm_first(p.x, p)
-        q = s.whole_width(s.add_bias(s.project_q(h, p), p.b_q), p)
-        k = s.whole_width(s.add_bias(s.project_k(h, p), p.b_k), p)
-        v = s.add_bias(s.project_v(h, p), p.b_v)
-        q, k, v = s.split(q, p.n_heads), s.split(k, p.n_kv_heads), s.split(v, p.n_kv_heads)
-        several = True
+        return {"q": given(p.q), "k": given(p.k), "v": s.values(given(p.v), p)}
+    h = s.norm_first(p.x, p)
+    q = s.whole_width(s.add_bias(s.project_q(h, p), p.b_q), p)
+    k = s.whole_width(s.add_bias(s.project_k(h, p), p.b_k), p)
+    v = s.add_bias(s.project_v(h, p), p.b_v)
+    q, k, v = s.split(q, p.n_heads), s.split(k, p.n_kv_heads), s.split(v, p.n_kv_heads)
     if p.theta is not None:
         frequencies = s.frequencies(p)  # [d_head/2]
         at_q = s.first_query + np.arange(q.shape[-2], dtype=np.float64)
@@ -159,15 +172,27 @@ def run(p: Problem, changes: Changes | None = None) -> dict[str, Array]:
         q = _rotate(q, at_q, frequencies, s.turn) if "q" in s.rotated else q
         k = _rotate(k, at_k, frequencies, s.turn) if "k" in s.rotated else k
         v = _rotate(v, at_k, frequencies, s.turn) if "v" in s.rotated else v
-    if several and p.x is not None:
-        k, v = s.share(k, p.n_heads), s.share(v, p.n_heads)  # [.., n_heads, S, d_head]
-    v = s.values(v, p)
-    stages |= {"q": q, "k": k, "v": v}
-    stages["scores"] = s.score(q, k)  # [.., n_q, n_k]
+    k, v = s.share(k, p.n_heads), s.share(v, p.n_heads)  # [.., n_heads, S, d_head]
+    return {"h": h, "q": q, "k": k, "v": s.values(v, p)}
+
+
+@np.errstate(all="ignore")
+def run(
+    p: Problem, changes: Changes | None = None, begun: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """Every stage by name, in order; the last one is the result. ValueError where shapes clash.
+
+    `changes` names the steps to exchange. Stages: h, q, k, v, scores, scaled, masked, weights,
+    context, and as far as the problem has them merged, output, residual. `begun` are the stages
+    `up_to_v` of the same problem and changes, where they are known.
+    """
+    s = Steps(**(changes or {}))
+    stages = dict(up_to_v(p, changes) if begun is None else begun)
+    stages["scores"] = s.score(stages["q"], stages["k"])  # [.., n_q, n_k]
     stages["scaled"] = s.scale(stages["scores"], p)
     stages["masked"] = s.mask(stages["scaled"], p)
     stages["weights"] = s.after_softmax(s.softmax(stages["masked"]), p)
-    stages["context"] = s.weigh(stages["weights"], v, k)  # [.., n_q, d_v]
+    stages["context"] = s.weigh(stages["weights"], stages["v"], stages["k"])  # [.., n_q, d_v]
     if p.x is None:
         return stages
     stages["merged"] = s.merge(s.head_order(stages["context"], p))  # [.., S, n_heads·d_head]
