@@ -45,7 +45,7 @@ PURPLE: Final = "#CC79A7"
 PIXELS_PER_INCH: Final = 96  # of the picture as a notebook lays it out
 SHARPNESS: Final = 2  # stored pixels to one laid out, for fine screens
 
-_COLOURS: Final = {
+COLOURS: Final = {
     "scores": "PuOr_r",
     "scaled": "PuOr_r",
     "weights": "Blues",
@@ -186,8 +186,8 @@ def _matrices(
     box_row_max: bool,
 ) -> Picture:
     """Matrices whose rows are the six tokens, side by side on one colour scale."""
-    if kind not in _COLOURS:
-        kinds = ", ".join(_COLOURS)
+    if kind not in COLOURS:
+        kinds = ", ".join(COLOURS)
         refuse(
             f"kind 只能是 {kinds} 之一；给的是 {kind!r}。", f"kind is one of {kinds}, not {kind!r}."
         )
@@ -195,7 +195,7 @@ def _matrices(
     with style():
         picture = Picture(width * len(panels) + 0.5, 4.7, word(kind, lang))
         axes = picture.subplots(1, len(panels), squeeze=False)[0]
-        limits = _limits([array for _, array in panels], kind)
+        limits = colour_scale([array for _, array in panels], kind)
         for n, (ax, (title, array)) in enumerate(zip(axes, panels, strict=True)):
             boxes = array.argmax(axis=1) if box_row_max else None
             _draw_matrix(ax, array, kind, limits, boxes)
@@ -225,7 +225,7 @@ def at_most(items: Collection[object], most: int) -> None:
         )
 
 
-def _limits(arrays: Sequence[Array], kind: str) -> tuple[float, float]:
+def colour_scale(arrays: Sequence[Array], kind: str) -> tuple[float, float]:
     """The ends of the colour scale: from 0 for weights, else even on both sides of 0."""
     finite = np.concatenate([a[np.isfinite(a)] for a in arrays])
     top = float(np.abs(finite).max()) or 1.0
@@ -258,7 +258,7 @@ def _rows_in_words(array: Array, kind: str) -> list[str]:
     ]
 
 
-def _ink_on(colour: Any) -> str:
+def ink_on(colour: Any) -> str:
     """White or near-black, whichever can be read on that colour."""
     red, green, blue = to_rgb(colour)
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else INK
@@ -272,14 +272,14 @@ def _draw_matrix(
     boxes: Array | None = None,
 ) -> None:
     """The numbers of a matrix on its colours; `boxes` [rows] names the column boxed in each row."""
-    colours = mpl.colormaps[_COLOURS[kind]]
+    colours = mpl.colormaps[COLOURS[kind]]
     shown = np.ma.masked_invalid(array)
     ax.imshow(shown, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
     share = (array - limits[0]) / (limits[1] - limits[0])
     for i, row in enumerate(array):
         for j, value in enumerate(row):
             if np.isfinite(value) and _cell(value, kind) != "0":
-                ink = _ink_on(colours(float(share[i, j])))
+                ink = ink_on(colours(float(share[i, j])))
             else:
                 ink = QUIET
             ax.text(j, i, _cell(value, kind), ha="center", va="center", color=ink, fontsize=10.5)
@@ -569,7 +569,7 @@ def contributions(weights: ArrayLike, v: ArrayLike, token: int, lang: str) -> Pi
                     middle = start + part / 2
                     ax.text(
                         x, middle, number(part, 3), ha="center", va="center", fontsize=9,
-                        color=_ink_on(tint),
+                        color=ink_on(tint),
                     )  # fmt: skip
             above += np.maximum(share, 0)
             below += np.minimum(share, 0)
@@ -692,7 +692,7 @@ def mixing(choices: Mapping[str, ArrayLike], n_heads: int, lang: str) -> Picture
         picture = Picture(2.9 * len(choices) + 0.9, 3.5, title)
         axes = picture.subplots(1, len(choices), squeeze=False)[0]
         arrays = {word(key, lang): as_array(key, w_o) for key, w_o in choices.items()}
-        limits = _limits(list(arrays.values()), "w_o")
+        limits = colour_scale(list(arrays.values()), "w_o")
         for n, (ax, (name, array)) in enumerate(zip(axes, arrays.items(), strict=True)):
             d_head = len(array) // n_heads
             _draw_matrix(ax, array, "w_o", limits)

@@ -400,6 +400,41 @@ assert reaching_query[512][0] > reaching_query[512][1]  # many keys: it does not
 # With 6 keys, scaling lets several times as much through; with many keys, more gets through without it. So the main benefit of scaling is that heads of any width start from scores of the same spread. It cannot be put down to vanishing gradients alone.
 
 # %% [markdown] lang="zh"
+# ### 动一动：宽度和缩放
+#
+# 下面有一个滑块和一个勾选框。滑块改宽度 $d_k$，勾选框决定除不除以 $\sqrt{d_k}$。跟着变的有三样：分数的标准差、一行六个键的权重、雅可比矩阵最大的一项。查询和键都是随机的。用键盘也行：按 Tab 走到滑块，再按左右方向键。
+#
+# 先猜：不缩放，$d_k$ 从 64 加到 256，标准差变成几倍？
+
+# %% [markdown] lang="en" of="4ad8555b"
+# ### Move it: width and scaling
+#
+# Below are a slider and a box. The slider sets the width $d_k$, the box whether to divide by $\sqrt{d_k}$. Three things follow: the standard deviation of the scores, the weights of a row of six keys, and the largest entry of the Jacobian. Queries and keys are random. The keyboard works too: press Tab until the slider has the focus, then the left and right arrows.
+#
+# Guess first: without scaling, $d_k$ goes from 64 to 256. How many times as large does the standard deviation get?
+
+# %%
+from byhand.explorers import scaling
+
+explorer = scaling.explorer(lang)
+explorer
+
+# %%
+spread = {}  # what the explorer shows, held against the same samples
+for d_k in (64, 256):
+    for divided in (False, True):
+        explorer.set(d_k=d_k, scaled=divided)
+        spread[d_k, divided] = scaling.scores_of(d_k, divided)[0].std()
+        assert f"{spread[d_k, divided]:.2f}" in explorer.says
+        print(explorer.says.splitlines()[0])
+
+# %% [markdown] lang="zh"
+# {{ spread[256, False] / spread[64, False]:.2f }} 倍：宽度是 4 倍，标准差是 $\sqrt 4$ 倍。除以 $\sqrt{d_k}$ 以后，两个宽度上都在 1 附近（{{ spread[64, True]:.2f }} 和 {{ spread[256, True]:.2f }}）。
+
+# %% [markdown] lang="en" of="380a6ccc"
+# {{ spread[256, False] / spread[64, False]:.2f }} times: the width is 4 times as large, the standard deviation $\sqrt 4$ times. Divided by $\sqrt{d_k}$ it is near 1 at both widths ({{ spread[64, True]:.2f }} and {{ spread[256, True]:.2f }}).
+
+# %% [markdown] lang="zh"
 # ## 一个错：除以 √d_model
 #
 # 根号下面该放的是一个**查询**的宽度 $d_{head}$，不是 $X$ 的宽度 $d_{model}$。只有一个头时两者都是 4，写错了也看不出来。拆成两个头（04 会细讲），$d_{head}=2$，错就露出来了。

@@ -1,0 +1,1 @@
+"""One explorer a notebook: `from byhand.explorers import scaling`, then `scaling.explorer(lang)`."""

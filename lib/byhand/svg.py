@@ -1,0 +1,238 @@
+"""Small SVG drawings for the explorers: matrices, bars and curves as strings.
+
+The colours are those of the figures. Ink and axes take JupyterLab's own text colour, so that they can
+be read on a light page and on a dark one; cells and bars bring their colour with them. Every text is
+escaped, whoever wrote it.
+"""
+
+import html
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import to_hex
+from numpy.typing import ArrayLike
+
+from byhand import checks
+from byhand.figures import BLUE, COLOURS, ORANGE, colour_scale, ink_on
+from byhand.worked import number
+
+INK: Final = "var(--jp-ui-font-color1, #222222)"
+QUIET: Final = "var(--jp-ui-font-color2, #616161)"
+FONT: Final = "var(--jp-ui-font-family, sans-serif)"
+SIZE: Final = 13
+BOLD: Final = SIZE * 1.12  # a bold text is about as wide as a plain one of this size
+CELL: Final = (58, 30)  # width and height of a cell of a matrix
+LIT: Final = ORANGE  # the frame round what is looked at
+
+
+class Drawing(NamedTuple):
+    """Some SVG elements and the room they take, in pixels."""
+
+    width: float
+    height: float
+    body: str
+
+
+def moved(drawing: Drawing, x: float, y: float) -> str:
+    """The elements of a drawing, moved."""
+    return f'<g transform="translate({x:.1f} {y:.1f})">{drawing.body}</g>'
+
+
+def beside(*drawings: Drawing, gap: float = 28) -> Drawing:
+    """Drawings from left to right, their upper ends in line."""
+    x, body = 0.0, []
+    for drawing in drawings:
+        body.append(moved(drawing, x, 0))
+        x += drawing.width + gap
+    return Drawing(x - gap, max(d.height for d in drawings), "".join(body))
+
+
+def below(*drawings: Drawing, gap: float = 18) -> Drawing:
+    """Drawings one under the other, their left ends in line."""
+    y, body = 0.0, []
+    for drawing in drawings:
+        body.append(moved(drawing, 0, y))
+        y += drawing.height + gap
+    return Drawing(max(d.width for d in drawings), y - gap, "".join(body))
+
+
+def written(drawing: Drawing, says: str, margin: float = 6) -> str:
+    """The drawing as one SVG image; `says` is what a screen reader reads out in its place."""
+    width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html.escape(says)}" '
+        f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'style="max-width:100%;height:auto;font-family:{FONT};font-size:{SIZE}px">'
+        f"{moved(drawing, margin, margin)}</svg>"
+    )
+
+
+def text(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    anchor: str = "middle",
+    colour: str = INK,
+    size: float = SIZE,
+    bold: bool = False,
+) -> str:
+    """One line of text; y is its middle."""
+    weight = ' font-weight="600"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" dominant-baseline="central" '
+        f'fill="{colour}" font-size="{size:g}"{weight}>{html.escape(content)}</text>'
+    )
+
+
+def rectangle(
+    x: float, y: float, width: float, height: float, *, fill: str = "none", line: str = "none",
+    thick: float = 1,
+) -> str:  # fmt: skip
+    """One rectangle."""
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}" '
+        f'fill="{fill}" stroke="{line}" stroke-width="{thick:g}"/>'
+    )
+
+
+def wide(content: str, size: float = SIZE) -> float:
+    """About how wide a text is: a Chinese character is as wide as it is high, others half of it."""
+    return sum(size if ord(c) > 0x2E7F else 0.58 * size for c in content)
+
+
+def label(content: str, *, colour: str = INK, size: float = SIZE, bold: bool = False) -> Drawing:
+    """A line of text as a drawing."""
+    body = text(0, size * 0.7, content, anchor="start", colour=colour, size=size, bold=bold)
+    return Drawing(wide(content, size), size * 1.4, body)
+
+
+def matrix(
+    values: ArrayLike,
+    kind: str,
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    decimals: int,
+    scale: tuple[float, float] | None = None,
+    lit: Collection[tuple[int, int]] = (),
+    cell: tuple[float, float] = CELL,
+) -> Drawing:
+    """A matrix on its colours, as the figures draw it; `lit` cells are framed.
+
+    values [n, m] with n `rows` and m `columns` as labels; `kind` sets the colours; −inf is an empty
+    cell. `scale` is the ends of the colours, for several matrices on one scale.
+    """
+    array = checks.matrix("values", values, infinite=True)
+    checks.same("行数和标签数", "the rows and their labels", rows=len(array), labels=len(rows))
+    checks.same(
+        "列数和标签数", "the columns and their labels", columns=array.shape[1], labels=len(columns)
+    )
+    colours = mpl.colormaps[COLOURS[kind]]
+    low, high = colour_scale([array], kind) if scale is None else scale
+    left = max((wide(r) for r in rows), default=0) + (10 if any(rows) else 0)
+    top = SIZE * 1.5 + (SIZE * 1.5 if any(columns) else 0) + 4
+    w, h = cell
+    body = [text(0, SIZE * 0.7, title, anchor="start", bold=True)]
+    body += [text(left + (j + 0.5) * w, top - SIZE * 0.9, c) for j, c in enumerate(columns)]
+    for i, row in enumerate(array):
+        y = top + i * h
+        body.append(text(left - 8, y + h / 2, rows[i], anchor="end"))
+        for j, value in enumerate(row):
+            x = left + j * w
+            if np.isneginf(value):
+                body.append(rectangle(x, y, w - 1, h - 1, line=QUIET, thick=0.5))
+                body.append(text(x + w / 2, y + h / 2, "−∞", colour=QUIET))
+                continue
+            fill = to_hex(colours((float(value) - low) / (high - low or 1.0)))
+            body.append(rectangle(x, y, w - 1, h - 1, fill=fill))
+            shown = number(float(value), decimals)
+            body.append(text(x + w / 2, y + h / 2, shown, colour=ink_on(fill), size=SIZE - 1))
+    for i, j in lit:
+        x, y = left + j * w, top + i * h
+        body.append(rectangle(x + 0.5, y + 0.5, w - 2, h - 2, line=LIT, thick=2.5))
+    room = max(left + w * len(columns), wide(title, BOLD))
+    return Drawing(room, top + h * len(array), "".join(body))
+
+
+def bars(
+    values: ArrayLike,
+    labels: Sequence[str],
+    title: str,
+    *,
+    decimals: int,
+    top: float | None = None,
+    colour: str = BLUE,
+    lit: Collection[int] = (),
+    width: float = 260,
+) -> Drawing:
+    """Bars lying down, one a label, each with its number behind it.
+
+    values [n], none negative; `top` is the value of a full bar; `lit` bars are framed.
+    """
+    array = checks.row("values", values, len(labels))
+    full = float(array.max() if top is None else top) or 1.0
+    left, h = max(wide(name) for name in labels) + 10, 24
+    body = [text(0, SIZE * 0.7, title, anchor="start", bold=True)]
+    for n, (value, name) in enumerate(zip(array, labels, strict=True)):
+        y = SIZE * 1.6 + n * h
+        long = width * min(float(value) / full, 1.0)
+        body.append(text(left - 8, y + h / 2, name, anchor="end"))
+        frame = LIT if n in lit else "none"
+        body.append(rectangle(left, y + 4, long, h - 8, fill=colour, line=frame, thick=2.5))
+        shown = number(float(value), decimals)
+        body.append(text(left + long + 6, y + h / 2, shown, anchor="start"))
+    room = max(left + width + 70, wide(title, BOLD))
+    return Drawing(room, SIZE * 1.6 + h * len(array), "".join(body))
+
+
+def curve(
+    x: ArrayLike,
+    y: ArrayLike,
+    title: str,
+    *,
+    across: str,
+    lit: int | None = None,
+    size: tuple[float, float] = (330, 150),
+    colour: str = BLUE,
+) -> Drawing:
+    """A line through points, with the ends of both axes in numbers; the `lit` point is marked."""
+    xs, ys = checks.row("x", x), checks.row("y", y)
+    checks.same("x 和 y 的个数", "the numbers of x and y", x=xs.size, y=ys.size)
+    width, height = size
+    left, top = 56.0, SIZE * 1.8
+    low, high = float(ys.min()), float(ys.max())
+    if low == high:
+        low, high = low - 1, high + 1
+
+    def at(n: int) -> tuple[float, float]:
+        span = float(xs[-1] - xs[0]) or 1.0
+        return (
+            left + width * float(xs[n] - xs[0]) / span,
+            top + height * (high - float(ys[n])) / (high - low),
+        )
+
+    points = " ".join(f"{px:.1f},{py:.1f}" for px, py in map(at, range(xs.size)))
+    body = [
+        text(0, SIZE * 0.7, title, anchor="start", bold=True),
+        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>',
+        text(left - 6, top, number(high, 2), anchor="end", colour=QUIET, size=11),
+        text(left - 6, top + height, number(low, 2), anchor="end", colour=QUIET, size=11),
+        text(left, top + height + 14, f"{xs[0]:g}", colour=QUIET, size=11),
+        text(left + width, top + height + 14, f"{xs[-1]:g}", colour=QUIET, size=11),
+        text(left + width / 2, top + height + 14, across, colour=QUIET, size=11),
+    ]
+    if low < 0 < high:
+        zero = top + height * high / (high - low)
+        body.append(
+            f'<line x1="{left}" x2="{left + width:.1f}" y1="{zero:.1f}" y2="{zero:.1f}" '
+            f'stroke="{QUIET}" stroke-width="0.7" stroke-dasharray="3 3"/>'
+        )
+    if lit is not None:
+        px, py = at(checks.index("lit", lit, xs.size))
+        body.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5" fill="{ORANGE}"/>')
+    room = max(left + width + 12, wide(title, BOLD))
+    return Drawing(room, top + height + 24, "".join(body))

@@ -1,0 +1,215 @@
+"""Explorers without a browser: what is drawn, what is said, and what goes wrong."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import ipywidgets
+import numpy as np
+import pytest
+
+from byhand import softmax, softmax_jacobian, svg
+from byhand.explorer import Explorer, View, choice, slider, tick
+from byhand.explorers import scaling
+from byhand.explorers.scaling import KEYS, PAIRS, WIDEST, scores_of, view
+from byhand.figures import ORANGE
+from byhand.worked import number
+
+LANGS = ("zh", "en")
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def texts(drawing: svg.Drawing) -> list[str]:
+    """Every text of a drawing, in order."""
+    root = ElementTree.fromstring(svg.written(drawing, ""))
+    return [element.text or "" for element in root.iter(f"{NAMESPACE}text")]
+
+
+def rectangles(drawing: svg.Drawing) -> Iterator[dict[str, str]]:
+    root = ElementTree.fromstring(svg.written(drawing, ""))
+    for element in root.iter(f"{NAMESPACE}rect"):
+        yield dict(element.attrib)
+
+
+# ---- drawing ------------------------------------------------------------------------------------
+
+
+def test_a_matrix_holds_its_numbers_on_their_colours() -> None:
+    values = np.array([[0.5, -np.inf, -2.0], [0.25, 1.0, 2.0]])
+    drawing = svg.matrix(
+        values, "scores", "S", ["a", "b"], ["x", "y", "z"], decimals=2, lit=[(1, 2)]
+    )
+    assert texts(drawing) == [
+        "S", "x", "y", "z", "a", "0.50", "−∞", "-2.00", "b", "0.25", "1.00", "2.00",
+    ]  # fmt: skip
+    cells = [r for r in rectangles(drawing) if r["fill"] != "none"]
+    assert len(cells) == 5
+    assert cells[1]["fill"] != cells[4]["fill"]  # the two ends of the scale
+    (frame,) = [r for r in rectangles(drawing) if r["stroke"] == ORANGE]
+    assert float(frame["x"]) > float(cells[3]["x"]) and float(frame["y"]) > float(cells[0]["y"])
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    drawing = svg.bars([0.25, 0.5, 0.0], ["a", "b", "c"], "W", decimals=3, top=1, width=200)
+    assert [float(r["width"]) for r in rectangles(drawing)] == [50, 100, 0]
+    assert texts(drawing) == ["W", "a", "0.250", "b", "0.500", "c", "0.000"]
+    assert drawing.height > 0 and drawing.width > 200
+
+
+def test_a_curve_marks_the_point_looked_at() -> None:
+    drawing = svg.curve([0, 1, 2], [0.0, 2.0, -2.0], "C", across="d", lit=1)
+    root = ElementTree.fromstring(svg.written(drawing, ""))
+    (line,) = root.iter(f"{NAMESPACE}polyline")
+    points = [tuple(map(float, p.split(","))) for p in line.attrib["points"].split()]
+    (circle,) = root.iter(f"{NAMESPACE}circle")
+    assert (float(circle.attrib["cx"]), float(circle.attrib["cy"])) == points[1]
+    assert points[1][1] < points[0][1] < points[2][1]  # up is up
+    assert {"2.00", "-2.00", "C", "d", "0", "2"} == set(texts(drawing))
+
+
+def test_texts_are_escaped_and_read_out() -> None:
+    nasty = '<script>alert("1")</script> & co'
+    drawing = svg.below(svg.label(nasty), svg.bars([1], [nasty], nasty, decimals=1))
+    whole = svg.written(drawing, nasty)
+    assert "<script" not in whole
+    root = ElementTree.fromstring(whole)
+    assert root.attrib["aria-label"] == nasty and root.attrib["role"] == "img"
+    assert texts(drawing) == [nasty, nasty, nasty, "1.0"]
+
+
+def test_drawings_stand_beside_and_below_each_other() -> None:
+    one = svg.bars([1], ["a"], "A", decimals=1)
+    row, column = svg.beside(one, one, gap=10), svg.below(one, one, gap=10)
+    assert row.width == 2 * one.width + 10 and row.height == one.height
+    assert column.height == 2 * one.height + 10 and column.width == one.width
+
+
+def test_ink_follows_the_theme() -> None:
+    """Nothing outside a coloured cell has a colour of its own that a dark page would hide."""
+    drawing = svg.bars([1], ["a"], "A", decimals=1)
+    fills = set(re.findall(r'<text[^>]* fill="([^"]+)"', drawing.body))
+    assert all(fill.startswith("var(--jp-") for fill in fills)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: svg.matrix([[1.0]], "scores", "", ["a", "b"], ["x"], decimals=1),
+        lambda: svg.matrix([[1.0]], "scores", "", ["a"], ["x", "y"], decimals=1),
+        lambda: svg.bars([1.0], ["a", "b"], "", decimals=1),
+        lambda: svg.curve([1.0, 2.0], [1.0], "", across=""),
+        lambda: svg.curve([1.0, 2.0], [1.0, 2.0], "", across="", lit=2),
+    ],
+)
+def test_what_does_not_fit_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="[\u4e00-\u9fff]"):
+        wrong()
+
+
+# ---- following the controls ---------------------------------------------------------------------
+
+
+def adding(a: float, b: bool) -> View:
+    if a == 3:
+        raise ValueError("three is not to be had.\n没有三。")
+    if a == 4:
+        raise KeyError("four")
+    return View(svg.label(f"{a:g}"), (f"a = {a:g}", f"b = {b}"))
+
+
+def made(lang: str) -> Explorer:
+    return Explorer(
+        "T",
+        {"a": slider(lang, "甲", "a", 1, 0, 9), "b": tick(lang, "乙", "b", True)},
+        adding,
+        lang,
+        buttons={"back": {"a": 1, "b": True}},
+    )
+
+
+def test_it_follows_its_controls() -> None:
+    explorer = made("en")
+    assert explorer.says == "a = 1\nb = True" and repr(explorer) == "T\na = 1\nb = True"
+    explorer.controls["a"].value = 7
+    assert explorer.says.startswith("a = 7") and ">7</text>" in explorer.picture.value
+    assert explorer.set(a=2, b=False).says == "a = 2\nb = False"
+    button = next(c for c in explorer.box.children if isinstance(c, ipywidgets.Button))
+    button.click()
+    assert explorer.values == {"a": 1, "b": True} and explorer.says.startswith("a = 1")
+
+
+@pytest.mark.parametrize(("lang", "told"), [("en", "three is not to be had."), ("zh", "没有三。")])
+def test_what_cannot_be_shown_is_said_in_the_explorer(lang: str, told: str) -> None:
+    explorer = made(lang).set(a=3)
+    assert explorer.says == told
+    assert 'role="alert"' in explorer.picture.value and told in explorer.picture.value
+    explorer.set(a=4)
+    assert "KeyError" in explorer.says
+    assert explorer.set(a=5).says.startswith("a = 5") and not explorer.problem
+
+
+def test_a_control_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="there are: a, b"):
+        made("en").set(c=1)
+    with pytest.raises(ValueError, match='lang is "zh" or "en"'):
+        made("fr")
+
+
+def test_its_plain_text_is_what_a_notebook_stores() -> None:
+    bundle = made("zh")._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("T\na = 1")
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+def test_controls_speak_the_language_of_the_edition() -> None:
+    assert slider("zh", "宽度", "width", 1, 0, 2).description == "宽度"
+    assert isinstance(slider("en", "宽度", "width", 0.5, 0, 2, 0.1), ipywidgets.FloatSlider)
+    menu = choice("en", "哪个", "which", {"one": 1, "two": 2}, 2)
+    assert menu.description == "which" and menu.value == 2
+
+
+# ---- 01 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_scaling_shows_the_library_s_numbers_everywhere(lang: str) -> None:
+    """A seeded sample of 200 states, and the ends."""
+    rng = np.random.default_rng(1)
+    states = [(int(d), d % 2 == 0) for d in rng.integers(1, WIDEST + 1, 200)]
+    for d_k, scaled in [(1, True), (1, False), (WIDEST, True), (WIDEST, False), *states]:
+        many, row = scores_of(d_k, scaled)
+        assert many.shape == (PAIRS,) and row.shape == (KEYS,)
+        weights = softmax(row)
+        shown = view(d_k, scaled, lang)
+        told = "\n".join(shown.says)
+        for text in (
+            number(float(many.std()), 2),
+            "  ".join(number(s, 2) for s in row),
+            "  ".join(number(w, 3) for w in weights),
+            number(float(softmax_jacobian(weights).max()), 4),
+        ):
+            assert text in told
+        drawn = texts(shown.drawing)
+        for s, w in zip(row, weights, strict=True):
+            assert number(s, 2) in drawn and number(w, 3) in drawn
+
+
+def test_scaling_keeps_the_spread() -> None:
+    """Without the root the spread grows with √d_k; with it, it stays near 1."""
+    for d_k in (16, 64, 256, WIDEST):
+        plain, scaled = (float(scores_of(d_k, s)[0].std()) for s in (False, True))
+        np.testing.assert_allclose(plain, np.sqrt(d_k), rtol=0.05)
+        np.testing.assert_allclose(scaled, 1, rtol=0.05)
+    with pytest.raises(ValueError):
+        scores_of(0, True)
+
+
+def test_scaling_is_an_explorer_in_both_languages() -> None:
+    for lang in LANGS:
+        explorer = scaling.explorer(lang)
+        before = explorer.picture.value
+        explorer.controls["d_k"].value = 300
+        assert explorer.picture.value != before and "300" in explorer.says
+        explorer.controls["scaled"].value = True
+        assert number(float(scores_of(300, True)[0].std()), 2) in explorer.says
