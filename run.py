@@ -10,12 +10,13 @@ commands
   format     put the code into its standard form
   baseline   draw the image baselines of the figure tests anew
   oracle     compare the real layer with Hugging Face's (installs torch); --write: store it anew
+  test-browser  try every explorer in JupyterLab and Chromium (installs Playwright)
   bench      time the real layer against Hugging Face's; --rounds, --sizes, --no-file
   clean      remove .venv and what the tools left behind
 
 Only the standard library is used here: this file runs before anything is installed.
 uv is used where it is found, else venv and pip; both follow the mirror settings of this machine.
-torch and transformers come by pip, and only for oracle.
+torch and transformers come by pip, and only for oracle; Playwright only for test-browser.
 """
 
 from __future__ import annotations
@@ -136,16 +137,28 @@ def has(*modules: str) -> bool:
     return subprocess.call([PYTHON, "-c", code, *modules]) == 0
 
 
+def add(requirements: str) -> None:
+    """Install what only some commands need."""
+    if not has("pip"):  # uv leaves it out
+        run(PYTHON, "-m", "ensurepip")
+    wanted = ["-r", requirements, "-c", "requirements.txt"]
+    run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+
+
+def test_browser(rest: list[str]) -> None:
+    if not has("playwright"):
+        print("Installing Playwright into .venv (once) …", flush=True)
+        add("requirements-browser.txt")
+    run(PYTHON, "-m", "pytest", "tests/browser", "-q", "-s", "-n0", *rest)
+
+
 def oracle(rest: list[str]) -> None:
     options = argparse.ArgumentParser(prog="run.py oracle")
     options.add_argument("--write", action="store_true", help="store the reference anew first")
     chosen, others = options.parse_known_args(rest)
     if not has("torch", "transformers"):
         print("Installing torch and transformers into .venv (once; they are large) …", flush=True)
-        if not has("pip"):  # uv leaves it out
-            run(PYTHON, "-m", "ensurepip")
-        wanted = ["-r", "requirements-oracle.txt", "-c", "requirements.txt"]
-        run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+        add("requirements-oracle.txt")
     if chosen.write:
         run(PYTHON, "tools/oracle.py")
     run(PYTHON, "-m", "pytest", "tests/test_oracle.py", "tests/test_modules.py", "-q", *others)
@@ -179,6 +192,7 @@ def main() -> None:
         "format": tidy,
         "baseline": baseline,
         "oracle": lambda: oracle(rest),
+        "test-browser": lambda: test_browser(rest),
         "bench": lambda: run(PYTHON, "tools/bench.py", *rest),
         "clean": clean,
     }

@@ -28,8 +28,8 @@ def declared() -> dict[str, Requirement]:
     return {(r := Requirement(line)).name: r for line in lines}
 
 
-def declared_for_the_oracle() -> dict[str, Requirement]:
-    lines = PYPROJECT["optional-dependencies"]["oracle"]
+def declared_for(extra: str) -> dict[str, Requirement]:
+    lines = PYPROJECT["optional-dependencies"][extra]
     return {(r := Requirement(line)).name: r for line in lines}
 
 
@@ -54,14 +54,16 @@ def test_conda_asks_for_the_same_versions() -> None:
     assert str(conda()["python"].specifier) == PYPROJECT["requires-python"]
 
 
-def test_the_oracle_is_the_same_in_both_lists() -> None:
-    assert set(declared_for_the_oracle()) == set(pinned("requirements-oracle.txt"))
-    assert not set(declared_for_the_oracle()) & set(declared())
+@pytest.mark.parametrize("extra", ["oracle", "browser"])
+def test_an_extra_is_the_same_in_both_lists(extra: str) -> None:
+    assert set(declared_for(extra)) == set(pinned(f"requirements-{extra}.txt"))
+    assert not set(declared_for(extra)) & set(declared())
 
 
 def test_pins_are_exact_and_within_what_is_declared() -> None:
-    allowed = declared() | declared_for_the_oracle()
-    for name, pin in (pinned() | pinned("requirements-oracle.txt")).items():
+    allowed = declared() | declared_for("oracle") | declared_for("browser")
+    extras = pinned("requirements-oracle.txt") | pinned("requirements-browser.txt")
+    for name, pin in (pinned() | extras).items():
         (spec,) = pin.specifier
         assert spec.operator == "=="
         assert allowed[name].specifier.contains(Version(spec.version)), name
@@ -110,9 +112,9 @@ def test_the_commands_of_a_readme_exist(readme: str) -> None:
         cwd=ROOT, check=True, capture_output=True, encoding="utf-8",
         env={**os.environ, "PYTHONUTF8": "1"},
     ).stdout  # fmt: skip
-    commands = re.findall(r"(?:^|`)(?:make|python run\.py) (\w+)", text, re.MULTILINE)
+    commands = re.findall(r"(?:^|`)(?:make|python run\.py) ([\w-]+)", text, re.MULTILINE)
     wanted = {"lab", "test", "notebooks", "check", "accept", "format", "baseline"}
-    assert wanted | {"oracle", "bench"} <= set(commands)
+    assert wanted | {"oracle", "test-browser", "bench"} <= set(commands)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in set(commands):
         assert re.search(rf"^  {command} ", known, re.MULTILINE), command
