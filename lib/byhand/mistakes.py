@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from byhand import qwen, rope
 from byhand.attention import project, split_heads
 from byhand.checks import Array, refuse
-from byhand.steps import Changes, Problem, given, softmax
+from byhand.steps import Changes, Problem, given, merge, softmax
 from byhand.words import pick
 
 
@@ -141,11 +141,6 @@ def _merge_by_stride(context: Array) -> Array:
     return apart.reshape(*apart.shape[:-2], -1)
 
 
-def _merge(context: Array) -> Array:
-    apart = context.swapaxes(-2, -3)
-    return apart.reshape(*apart.shape[:-2], -1)
-
-
 def _relu_after(merged: Array, p: Problem) -> Array:
     return np.maximum(merged @ given(p.w_o), 0)
 
@@ -157,7 +152,7 @@ def _first_rows(merged: Array, p: Problem) -> Array:
 
 
 def _w_o_on_values(v: Array, p: Problem) -> Array:
-    return split_heads(_merge(v) @ given(p.w_o), p.n_heads)
+    return split_heads(merge(v) @ given(p.w_o), p.n_heads)
 
 
 def _left_out(merged: Array, p: Problem) -> Array:

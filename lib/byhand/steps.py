@@ -103,7 +103,8 @@ def softmax(x: Array, axis: int | None = -1) -> Array:
     return normalised
 
 
-def _merge(context: Array) -> Array:
+def merge(context: Array) -> Array:
+    """The heads side by side, without the library's checks. [.., n_heads, S, d] -> [.., S, n_heads·d]"""
     apart = context.swapaxes(-2, -3)  # [.., S, n_heads, d_head]
     return apart.reshape(*apart.shape[:-2], -1)
 
@@ -140,7 +141,7 @@ class Steps:
     weigh: Callable[[Array, Array, Array], Array] = lambda weights, v, k: weights @ v
     values: Callable[[Array, Problem], Array] = lambda v, p: v  # [.., n_heads, S, d_head]
     head_order: Callable[[Array, Problem], Array] = lambda context, p: context
-    merge: Callable[[Array], Array] = _merge
+    merge: Callable[[Array], Array] = merge
     project_out: Callable[[Array, Problem], Array] = _project_out
     residual: Callable[[Array, Array, Array, Problem], Array] = _residual  # x, h, output
     norm_last: Callable[[Array, Problem], Array] = lambda x, p: x

@@ -1544,9 +1544,9 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 #
 # * **做过 RAG。** 在写答案的那个模型里，检索回来的段落拼进上下文以后，才轮到注意力；$W_O$ 一个词一个词地混特征，不在“几路检索”之间分配权重。给 BM25 和向量检索定比例，是重排或分数融合的事。可以说的是结构上的类比：几路结果先各算各的，再由一个学来的线性层合并；说清楚这是类比。
 # * **做过传统 NLP。** 把词性、实体、情感的特征拼起来，过一个线性层，形式上和拼接后乘 $W_O$ 一样，也等于每组特征乘自己那块再相加。不同在于：这里拼的是同一个词的几个头，算完加回残差。
-# * **没有项目。** 就讲你在这里做过的：自己写的多头注意力，用尺寸各不相同的题核对过数值；能指出哪种错误不报错，用什么检查抓到。“训练曲线正常”证明不了写得对。“和参考核对过，相差不到 1e-12”，才站得住。
+# * **没有项目。** 就讲你在这里做过的：自己写的多头注意力，用尺寸各不相同的题核对过数值；能指出哪种错误不报错，用什么检查抓到。“训练曲线正常”证明不了写得对。“和参考核对过，只差舍入误差”，才站得住。
 
-# %% [markdown] lang="en" of="b942298f"
+# %% [markdown] lang="en" of="094a329e"
 # With $d = {{ wide_d }}$ the default bound is {{ default_bound:.4f }} and the standard deviation {{ drawn.std():.4f }}; Xavier's bound is {{ xavier_bound:.4f }}, larger by $\sqrt{3}$. The default is the smaller of the two: if it explodes, Xavier explodes sooner. Whether gradients vanish we did not measure, and the interview article gives no source.
 #
 # Common practice starts small, too. BERT and GPT-2 use a standard deviation of {{ bert_std:.2f }}; with $d = {{ gpt2.d_model }}$ the default has {{ default_768:.4f }}, about the same. The [GPT-2](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt2/modeling_gpt2.py) of Hugging Face starts the matrices that write to the residual with that divided by $\sqrt{2·n_{layers}}$, which is {{ gpt2_residual:.4f }} with {{ gpt2.n_layers }} layers.
@@ -1563,7 +1563,7 @@ assert default_bound < xavier_bound and np.isclose(xavier_bound / default_bound,
 #
 # * **You built RAG.** In the model that writes the answer, attention comes after the retrieved passages have been put into the context. $W_O$ mixes features token by token and shares nothing out among retrievers. Balancing BM25 against dense retrieval is the work of a re-ranker or of score fusion. What you can offer is an analogy of structure: several results are computed separately and merged by a learned linear layer. Say that it is an analogy.
 # * **You did classic NLP.** Concatenating features of part of speech, entity and sentiment and sending them through a linear layer has the form of concatenation and $W_O$, and equals each group through its own block, summed. The difference: here the parts are heads of one token, and the result is added to a residual.
-# * **You have no project.** Tell what you did here: a multi-head attention of your own, compared by its values on problems with every size different; which mistakes raise no error, and which check catches them. "The training curve looked normal" proves little about an implementation. "I compared it with a reference, and they agree to 1e-12" will stand.
+# * **You have no project.** Tell what you did here: a multi-head attention of your own, compared by its values on problems with every size different; which mistakes raise no error, and which check catches them. "The training curve looked normal" proves little about an implementation. "I compared it with a reference, and they agree up to rounding" will stand.
 
 # %% [markdown] lang="zh"
 # ### 面试文章，逐条对照
