@@ -592,3 +592,13 @@ def _bad(value: float) -> Array:
 def test_a_mistake_is_named(call: Callable[[], object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_numbers_can_be_read_on_every_colour() -> None:
+    """A contrast of 4.5 to 1, WCAG 2.1 level AA, over the whole of every scale."""
+    for kind in figures.COLOURS.values():
+        for tint in mpl.colormaps[kind](np.linspace(0, 1, 256)):
+            ink, paper = figures.luminance(figures.ink_on(tint)), figures.luminance(tint)
+            assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5
+    assert figures.luminance("white") == pytest.approx(1) and figures.luminance("black") == 0
+    assert figures.luminance("red") == pytest.approx(0.2126)

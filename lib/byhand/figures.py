@@ -258,10 +258,17 @@ def _rows_in_words(array: Array, kind: str) -> list[str]:
     ]
 
 
+def luminance(colour: Any) -> float:
+    """How bright a colour is, from 0 (black) to 1 (white). Source: WCAG 2.1, relative luminance."""
+    channels = np.array(to_rgb(colour))
+    linear = np.where(channels <= 0.03928, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
+
+
 def ink_on(colour: Any) -> str:
-    """White or near-black, whichever can be read on that colour."""
-    red, green, blue = to_rgb(colour)
-    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else INK
+    """White or black, whichever stands out more from that colour: by 4.5 to 1 or better."""
+    bright = luminance(colour) + 0.05
+    return "white" if 1.05 / bright > bright / 0.05 else "black"
 
 
 def _draw_matrix(

@@ -23,6 +23,7 @@ from byhand.figures import (
     YELLOW,
     Picture,
     at_most,
+    ink_on,
     style,
 )
 from byhand.models import Model, output_width
@@ -216,11 +217,12 @@ def parameter_bars(
             shades = _CURVES if y == 0 else ("#5A5A5A", "#6E6E6E", "#828282")
             for n, name in enumerate(names):
                 size = counts[name] / 1e6
-                ax.barh(y, size, left=left, color=shades[n % len(shades)], ec="white", height=0.62)
+                shade = shades[n % len(shades)]
+                ax.barh(y, size, left=left, color=shade, ec="white", height=0.62)
                 narrow = size < 0.02 * sum(counts.values()) / 1e6
                 ax.text(
                     left + size / 2, y - 0.36 if narrow else y, f"{name}\n{size:.1f}", ha="center",
-                    va="bottom" if narrow else "center", color=INK if narrow else "white",
+                    va="bottom" if narrow else "center", color=INK if narrow else ink_on(shade),
                     fontsize=8 if narrow else 10, linespacing=1.2,
                 )  # fmt: skip
                 left += size

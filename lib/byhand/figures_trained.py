@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from byhand.checks import as_array, refuse, row, same, shape_text
-from byhand.figures import BLUE, INK, ORANGE, QUIET, YELLOW, Picture, style
+from byhand.figures import BLUE, ORANGE, QUIET, YELLOW, Picture, ink_on, style
 from byhand.words import pick, word
 from byhand.worked import number
 
@@ -108,10 +108,10 @@ def _numbers(
         picture = Picture(0.72 * len(columns) + 1.6, 0.46 * len(rows) + 1.2, title)
         ax = picture.subplots()
         top = float(array.max())
-        ax.imshow(array, cmap="Blues", vmin=0, vmax=max(top, 1e-9), aspect="auto")
+        tints = ax.imshow(array, cmap="Blues", vmin=0, vmax=max(top, 1e-9), aspect="auto")
         for i, values in enumerate(array):
             for j, value in enumerate(values):
-                ink = "white" if value > 0.6 * top else INK
+                ink = ink_on(tints.to_rgba(value))
                 ax.text(j, i, number(value, 2), ha="center", va="center", color=ink, fontsize=10)
             if boxes:
                 corner = (int(values.argmax()) - 0.46, i - 0.46)
