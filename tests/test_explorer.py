@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -9,13 +11,24 @@ import ipywidgets
 import numpy as np
 import pytest
 
-from byhand import softmax, softmax_jacobian, svg
-from byhand.explorer import Explorer, View, choice, slider, tick
-from byhand.explorers import scaling
+from byhand import explorers, softmax, softmax_jacobian, svg
+from byhand.explorer import (
+    Explorer,
+    View,
+    choice,
+    field,
+    slider,
+    stops,
+    tick,
+    typed_whole,
+)
+from byhand.explorers import NOTEBOOK_OF, scaling
 from byhand.explorers.scaling import KEYS, PAIRS, WIDEST, scores_of, view
 from byhand.figures import ORANGE
+from byhand.toy import TOKENS
 from byhand.worked import number
 
+ROOT = Path(__file__).resolve().parents[1]
 LANGS = ("zh", "en")
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -55,6 +68,28 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     assert [float(r["width"]) for r in rectangles(drawing)] == [50, 100, 0]
     assert texts(drawing) == ["W", "a", "0.250", "b", "0.500", "c", "0.000"]
     assert drawing.height > 0 and drawing.width > 200
+
+
+def test_negative_bars_go_to_the_left() -> None:
+    drawing = svg.bars([0.5, -0.25], ["a", "b"], "W", decimals=2, width=200)
+    (up, down) = [(float(r["x"]), float(r["width"])) for r in rectangles(drawing)]
+    assert up[1] == 100 and down[1] == 50  # each side has half the width
+    assert down[0] + down[1] == up[0]  # they meet at zero
+    assert texts(drawing) == ["W", "a", "0.50", "b", "-0.25"]
+
+
+def test_a_table_holds_its_texts_in_columns() -> None:
+    drawing = svg.table(["n", "名字"], [["1", "<b>"], ["22", "西安"]], "T", lit=[1], right=[0])
+    assert texts(drawing) == ["T", "n", "1", "22", "名字", "<b>", "西安"]
+    (frame,) = rectangles(drawing)
+    root = ElementTree.fromstring(svg.written(drawing, ""))
+    places = {t.text: t.attrib for t in root.iter(f"{NAMESPACE}text")}
+    assert places["1"]["x"] == places["22"]["x"] and places["1"]["text-anchor"] == "end"
+    assert (
+        float(frame["y"]) < float(places["西安"]["y"]) < float(frame["y"]) + float(frame["height"])
+    )
+    with pytest.raises(ValueError, match="[\u4e00-\u9fff]"):
+        svg.table(["a", "b"], [["1"]])
 
 
 def test_a_curve_marks_the_point_looked_at() -> None:
@@ -124,7 +159,7 @@ def made(lang: str) -> Explorer:
         {"a": slider(lang, "甲", "a", 1, 0, 9), "b": tick(lang, "乙", "b", True)},
         adding,
         lang,
-        buttons={"back": {"a": 1, "b": True}},
+        buttons={"far": {"a": 8, "b": False}},
     )
 
 
@@ -134,9 +169,12 @@ def test_it_follows_its_controls() -> None:
     explorer.controls["a"].value = 7
     assert explorer.says.startswith("a = 7") and ">7</text>" in explorer.picture.value
     assert explorer.set(a=2, b=False).says == "a = 2\nb = False"
-    button = next(c for c in explorer.box.children if isinstance(c, ipywidgets.Button))
-    button.click()
+    explorer.buttons["far"].click()
+    assert explorer.values == {"a": 8, "b": False} and explorer.says.startswith("a = 8")
+    explorer.buttons["Start again"].click()
     assert explorer.values == {"a": 1, "b": True} and explorer.says.startswith("a = 1")
+    assert explorer.set(a=2).reset().values == {"a": 1, "b": True}
+    assert list(made("zh").buttons) == ["far", "回到开始"]
 
 
 @pytest.mark.parametrize(("lang", "told"), [("en", "three is not to be had."), ("zh", "没有三。")])
@@ -156,6 +194,14 @@ def test_a_control_that_is_not_there_is_refused() -> None:
         made("fr")
 
 
+@pytest.mark.parametrize("wrong", [10, -1, "x", None])
+def test_a_value_the_control_cannot_take_is_refused(wrong: Any) -> None:
+    explorer = made("en")
+    with pytest.raises(ValueError, match="the control a cannot take"):
+        explorer.set(a=wrong)
+    assert explorer.values == {"a": 1, "b": True}
+
+
 def test_its_plain_text_is_what_a_notebook_stores() -> None:
     bundle = made("zh")._repr_mimebundle_()
     assert bundle["text/plain"].startswith("T\na = 1")
@@ -167,6 +213,59 @@ def test_controls_speak_the_language_of_the_edition() -> None:
     assert isinstance(slider("en", "宽度", "width", 0.5, 0, 2, 0.1), ipywidgets.FloatSlider)
     menu = choice("en", "哪个", "which", {"one": 1, "two": 2}, 2)
     assert menu.description == "which" and menu.value == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [("7", 7), (" 4,096 ", 4096), ("128k", 131072), ("１２８Ｋ", 131072), ("1_0", 10)],
+)
+def test_a_typed_number_is_understood(typed: str, value: int) -> None:
+    assert typed_whole("S", typed, 1, 131072) == value
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "0", "131073", "129k", "-3", "1.5", "1e3", "½", "<b>", "9" * 99]
+)
+def test_a_typed_number_out_of_range_is_refused_in_words(typed: str) -> None:
+    with pytest.raises(ValueError, match="S is a whole number from 1 to 131072"):
+        typed_whole("S", typed, 1, 131072)
+
+
+def test_stops_and_fields() -> None:
+    by_token = stops("zh", "词", "token", {"今天": 0, "西安": 1}, 1)
+    assert by_token.description == "词" and by_token.value == 1
+    assert stops("en", "长", "S", [1, 8, 64], 8).value == 8
+    line = field("en", "找", "find", "", "a name")
+    assert line.description == "find" and line.placeholder == "a name"
+
+
+# ---- all of them --------------------------------------------------------------------------------
+
+
+def test_every_explorer_is_listed_and_stands_in_its_notebook() -> None:
+    files = {f.stem for f in Path(explorers.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == set(NOTEBOOK_OF)
+    for name, notebook in NOTEBOOK_OF.items():
+        source = (ROOT / "notebooks" / "source" / f"{notebook}.py").read_text(encoding="utf-8")
+        assert f"from byhand.explorers import {name}\n" in source
+        assert f"{name}.explorer(lang)" in source
+
+
+@pytest.mark.parametrize("name", NOTEBOOK_OF)
+@pytest.mark.parametrize("lang", LANGS)
+def test_every_explorer_starts_without_a_problem_and_comes_back(name: str, lang: str) -> None:
+    explorer = import_module(f"byhand.explorers.{name}").explorer(lang)
+    start, picture = explorer.says, explorer.picture.value
+    assert not explorer.problem and start and "<svg" in picture
+    ElementTree.fromstring(picture)
+    for button in explorer.buttons.values():
+        button.click()
+        assert not explorer.problem
+    assert explorer.says == start and explorer.picture.value == picture  # the last one goes back
+    names = [control.description for control in explorer.controls.values()]
+    told = "\n".join([explorer.title, *names, *explorer.buttons, start])
+    own_words = re.sub("|".join(map(re.escape, TOKENS)), "", told)  # tokens are Chinese in both
+    assert bool(re.search("[\u4e00-\u9fff]", own_words)) == (lang == "zh")
 
 
 # ---- 01 -----------------------------------------------------------------------------------------

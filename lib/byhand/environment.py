@@ -18,6 +18,7 @@ NEEDED: Final = {
     "numpy": (2, 0),
     "matplotlib": (3, 9),
     "ipywidgets": (8, 1),
+    "anywidget": (0, 9),
     "jupyterlab": (4, 4),
     "jupyterlab_widgets": (3, 0),  # what draws the explorers in the browser
 }

@@ -6,14 +6,20 @@ what was moved. Its plain text, which a notebook stores and GitHub shows, is the
 """
 
 import html
-from collections.abc import Callable, Mapping
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import anywidget
 import ipywidgets
+import traitlets
 
 from byhand import svg
 from byhand.checks import refuse
-from byhand.figures import ORANGE
+from byhand.data import path
+from byhand.figures import FONT_FILE, ORANGE
 from byhand.svg import Drawing
 from byhand.words import edition, pick
 
@@ -31,6 +37,25 @@ class View(NamedTuple):
     formula: str = ""  # LaTeX, without its dollar signs; shown below the drawing
 
 
+class Companion(anywidget.AnyWidget):
+    """Invisible, in the page beside an explorer: what cannot be done from Python.
+
+    It names the sliders for screen readers (ipywidgets does not), speaks the first line that changed,
+    and brings the font of the figures to a browser that has no Chinese one. The page asks for the
+    font, once, whatever number of explorers it shows.
+    """
+
+    _esm = Path(__file__).with_name("companion.js")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_msg(self._answer)
+
+    def _answer(self, _: Any, asked: Any, __: Any) -> None:
+        if asked == "font":
+            self.send("font", buffers=[path(FONT_FILE).read_bytes()])
+
+
 class Explorer:
     """Controls and a drawing that follows them."""
 
@@ -46,7 +71,7 @@ class Explorer:
     ) -> None:
         """`view` takes the value of each control by name. `buttons` set several controls at once.
 
-        With `typeset` a formula is shown as LaTeX.
+        With `typeset` a formula is shown as LaTeX. The last button goes back to the start.
         """
         edition(lang)
         self.title, self.lang, self._view = title, lang, view
@@ -58,9 +83,17 @@ class Explorer:
         self._quiet = False
         for control in self.controls.values():
             control.observe(self._moved, "value")
-        row = [self._button(name, values) for name, values in (buttons or {}).items()]
-        parts = [*self.controls.values(), *row, self.picture]
-        self.box = ipywidgets.VBox(parts + ([self._formula] if self._formula else []))
+        self._start = self.values
+        back = pick(lang, "回到开始", "Start again")
+        row = [
+            self._button(name, values)
+            for name, values in {**(buttons or {}), back: self._start}.items()
+        ]
+        self.buttons = {button.description: button for button in row}
+        parts = [*self.controls.values(), ipywidgets.HBox(row, layout=_ROW), self.picture]
+        self.box = ipywidgets.VBox(
+            [*parts, *([self._formula] if self._formula else []), Companion()]
+        )
         self.box.add_class("byhand-explorer")
         self._redraw()
 
@@ -79,7 +112,10 @@ class Explorer:
         return "\n".join(self._now.says) if self._now else ""
 
     def set(self, **values: Any) -> "Explorer":
-        """Move several controls at once, and draw once. ValueError for a control there is not."""
+        """Move several controls at once, and draw once.
+
+        ValueError for a control there is not, and for a value the control cannot take.
+        """
         for name in values:
             if name not in self.controls:
                 known = ", ".join(self.controls)
@@ -90,13 +126,30 @@ class Explorer:
         self._quiet = True
         try:
             for name, value in values.items():
-                self.controls[name].value = value
+                self._put(name, value)
         finally:
             self._quiet = False
         self._redraw()
         return self
 
+    def reset(self) -> "Explorer":
+        """Back to where it started."""
+        return self.set(**self._start)
+
     # ---- following the controls
+
+    def _put(self, name: str, value: Any) -> None:
+        control = self.controls[name]
+        before = control.value
+        try:
+            control.value = value
+        except traitlets.TraitError:
+            taken = False
+        else:
+            taken = control.value == value  # a slider stops at its ends without a word
+        if not taken:
+            control.value = before
+            refuse(f"控件 {name} 不能取 {value!r}。", f"the control {name} cannot take {value!r}")
 
     def _button(self, name: str, values: Mapping[str, Any]) -> ipywidgets.Button:
         button = ipywidgets.Button(description=name, layout={"width": "max-content"})
@@ -164,10 +217,47 @@ def choice(
     )  # fmt: skip
 
 
+def stops(
+    lang: str, zh: str, en: str, options: Mapping[str, Any] | Sequence[Any], value: Any
+) -> ipywidgets.ValueWidget:
+    """A slider over a few values, such as tokens or powers of two, with the words shown for each."""
+    pairs = list(options.items()) if isinstance(options, Mapping) else list(options)
+    return ipywidgets.SelectionSlider(
+        options=pairs, value=value, description=pick(lang, zh, en),
+        continuous_update=True, style=_STYLE, layout=_LAYOUT,
+    )  # fmt: skip
+
+
 def tick(lang: str, zh: str, en: str, value: bool) -> ipywidgets.ValueWidget:
     """A box to tick."""
     return ipywidgets.Checkbox(value=value, description=pick(lang, zh, en), indent=False)
 
 
+def field(lang: str, zh: str, en: str, value: str, hint: str = "") -> ipywidgets.ValueWidget:
+    """A line to type in; `hint` stands in it while it is empty."""
+    return ipywidgets.Text(
+        value=value, placeholder=hint, description=pick(lang, zh, en),
+        continuous_update=True, style=_STYLE, layout=_LAYOUT,
+    )  # fmt: skip
+
+
+def typed_whole(name: str, typed: str, low: int, high: int) -> int:
+    """The whole number a reader typed into a field.
+
+    Spaces, commas, full-width digits and a k for 1024 are understood: 128k is 131072. ValueError in
+    words for everything else, and outside low to high.
+    """
+    plain = re.sub(r"[\s,_]", "", unicodedata.normalize("NFKC", typed)).lower()
+    found = re.fullmatch(r"([0-9]{1,15})(k?)", plain)
+    value = int(found[1]) * (1024 if found[2] else 1) if found else None
+    if value is None or not low <= value <= high:
+        refuse(
+            f"{name} 要写 {low} 到 {high} 之间的整数，写的是“{typed}”。",
+            f"{name} is a whole number from {low} to {high}; you wrote “{typed}”.",
+        )
+    return value
+
+
 _STYLE = {"description_width": "9em"}
-_LAYOUT = {"width": "28em"}
+_LAYOUT = {"width": "28em", "max_width": "100%"}
+_ROW = {"flex_flow": "row wrap"}

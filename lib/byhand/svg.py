@@ -1,4 +1,4 @@
-"""Small SVG drawings for the explorers: matrices, bars and curves as strings.
+"""Small SVG drawings for the explorers: matrices, bars, tables and curves as strings.
 
 The colours are those of the figures. Ink and axes take JupyterLab's own text colour, so that they can
 be read on a light page and on a dark one; cells and bars bring their colour with them. Every text is
@@ -20,7 +20,7 @@ from byhand.worked import number
 
 INK: Final = "var(--jp-ui-font-color1, #222222)"
 QUIET: Final = "var(--jp-ui-font-color2, #616161)"
-FONT: Final = "var(--jp-ui-font-family, sans-serif)"
+FONT: Final = "var(--jp-ui-font-family, sans-serif)"  # companion.js adds the font of the figures
 SIZE: Final = 13
 BOLD: Final = SIZE * 1.12  # a bold text is about as wide as a plain one of this size
 CELL: Final = (58, 30)  # width and height of a cell of a matrix
@@ -169,24 +169,77 @@ def bars(
     lit: Collection[int] = (),
     width: float = 260,
 ) -> Drawing:
-    """Bars lying down, one a label, each with its number behind it.
+    """Bars lying down, one a label, each with its number behind it; negative ones go to the left.
 
-    values [n], none negative; `top` is the value of a full bar; `lit` bars are framed.
+    values [n]; `top` is the size of a full bar; `lit` bars are framed.
     """
     array = checks.row("values", values, len(labels))
-    full = float(array.max() if top is None else top) or 1.0
+    full = float(np.abs(array).max() if top is None else top) or 1.0
     left, h = max(wide(name) for name in labels) + 10, 24
+    spare = 60.0  # for the number behind a bar
+    negative = bool((array < 0).any())
+    zero = left + (width / 2 + spare if negative else 0)
+    full_long = width / 2 if negative else width
     body = [text(0, SIZE * 0.7, title, anchor="start", bold=True)]
     for n, (value, name) in enumerate(zip(array, labels, strict=True)):
         y = SIZE * 1.6 + n * h
-        long = width * min(float(value) / full, 1.0)
+        long = full_long * min(abs(float(value)) / full, 1.0)
+        below_zero = value < 0
         body.append(text(left - 8, y + h / 2, name, anchor="end"))
         frame = LIT if n in lit else "none"
-        body.append(rectangle(left, y + 4, long, h - 8, fill=colour, line=frame, thick=2.5))
+        start = zero - long if below_zero else zero
+        body.append(rectangle(start, y + 4, long, h - 8, fill=colour, line=frame, thick=2.5))
         shown = number(float(value), decimals)
-        body.append(text(left + long + 6, y + h / 2, shown, anchor="start"))
-    room = max(left + width + 70, wide(title, BOLD))
+        end, anchor = (start - 6, "end") if below_zero else (start + long + 6, "start")
+        body.append(text(end, y + h / 2, shown, anchor=anchor))
+    if negative:
+        bottom = SIZE * 1.6 + h * len(array)
+        body.append(
+            f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="{SIZE * 1.6:.1f}" y2="{bottom:.1f}" '
+            f'stroke="{QUIET}" stroke-width="0.7"/>'
+        )
+    room = max(zero + full_long + spare + 10, wide(title, BOLD))
     return Drawing(room, SIZE * 1.6 + h * len(array), "".join(body))
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = "",
+    *,
+    lit: Collection[int] = (),
+    right: Collection[int] = (),
+) -> Drawing:
+    """A table of texts, columns as wide as they need; `lit` rows are framed, `right` columns set right.
+
+    Every row has as many texts as `head`.
+    """
+    for row in rows:
+        checks.same(
+            "表头和每一行的格数",
+            "the cells of the head and of each row",
+            head=len(head),
+            row=len(row),
+        )
+    h, gap = 24, 24
+    columns = [
+        max([wide(name, BOLD), *(wide(row[j]) for row in rows)]) for j, name in enumerate(head)
+    ]
+    room = sum(columns) + gap * (len(head) - 1) + 12
+    top = SIZE * 1.9 if title else 0.0
+    body = [text(0, SIZE * 0.7, title, anchor="start", bold=True)] if title else []
+    x = 6.0
+    for j, name in enumerate(head):
+        at, anchor = (x + columns[j], "end") if j in right else (x, "start")
+        body.append(text(at, top + h / 2, name, anchor=anchor, colour=QUIET, bold=True))
+        body += [text(at, top + (n + 1.5) * h, row[j], anchor=anchor) for n, row in enumerate(rows)]
+        x += columns[j] + gap
+    body.append(
+        f'<line x1="0" x2="{room:.1f}" y1="{top + h:.1f}" y2="{top + h:.1f}" '
+        f'stroke="{QUIET}" stroke-width="0.7"/>'
+    )
+    body += [rectangle(1, top + (n + 1) * h + 1, room - 2, h - 2, line=LIT, thick=2) for n in lit]
+    return Drawing(max(room, wide(title, BOLD)), top + h * (len(rows) + 1), "".join(body))
 
 
 def curve(

@@ -427,6 +427,7 @@ for d_k in (64, 256):
         spread[d_k, divided] = scaling.scores_of(d_k, divided)[0].std()
         assert f"{spread[d_k, divided]:.2f}" in explorer.says
         print(explorer.says.splitlines()[0])
+_ = explorer.reset()
 
 # %% [markdown] lang="zh"
 # {{ spread[256, False] / spread[64, False]:.2f }} 倍：宽度是 4 倍，标准差是 $\sqrt 4$ 倍。除以 $\sqrt{d_k}$ 以后，两个宽度上都在 1 附近（{{ spread[64, True]:.2f }} 和 {{ spread[256, True]:.2f }}）。

@@ -1,1 +1,11 @@
-"""One explorer a notebook: `from byhand.explorers import scaling`, then `scaling.explorer(lang)`."""
+"""The explorers, a module each: `from byhand.explorers import scaling`, then `scaling.explorer(lang)`.
+
+Each module has `view(…, lang)`, which draws one state, and `explorer(lang)`, the controls for it.
+"""
+
+from typing import Final
+
+# Which notebook shows which.
+NOTEBOOK_OF: Final = {
+    "scaling": "01_scores_and_scaling",
+}

@@ -1,0 +1,74 @@
+// Runs in the page beside an explorer. Sliders of ipywidgets have no accessible name: each gets that
+// of its label. When the picture has changed and rested a little, its first changed line is spoken.
+// Where the system has no Chinese font, that of the figures is used; the kernel sends it, once a page.
+const REST_MS = 600;
+const FONT = "Attention by Hand";
+
+function bringFont(model) {
+  if ([...document.fonts].some((font) => font.family.includes(FONT)) || window.byhandAsked) return;
+  window.byhandAsked = true;
+  model.on("msg:custom", (what, buffers) => {
+    if (what !== "font") return;
+    const font = new FontFace(FONT, buffers[0]);
+    document.fonts.add(font);
+    font.load();
+  });
+  model.send("font");
+}
+
+function nameSliders(box) {
+  for (const slider of box.querySelectorAll(".widget-slider")) {
+    const label = slider.querySelector(".widget-label");
+    if (!label) continue;
+    for (const part of slider.querySelectorAll('[role="slider"], .widget-readout')) {
+      part.setAttribute("aria-label", label.textContent);
+    }
+    slider.querySelector(".widget-readout")?.setAttribute("role", "textbox");
+  }
+}
+
+function lines(box) {
+  const told = box.querySelector("svg[role=img]")?.getAttribute("aria-label") ?? "";
+  return told.split("\n");
+}
+
+export default {
+  render({ model, el }) {
+    bringFont(model);
+    el.setAttribute("aria-live", "polite");
+    Object.assign(el.style, {
+      position: "absolute", width: "1px", height: "1px", overflow: "hidden", clipPath: "inset(50%)",
+    });
+    let observer, timer, frame, before;
+    const begin = () => {
+      const box = el.closest(".byhand-explorer");
+      if (!box) {
+        frame = requestAnimationFrame(begin); // not in the page yet
+        return;
+      }
+      const family = getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif";
+      box.style.setProperty("--jp-ui-font-family", `${family}, "${FONT}"`);
+      box.style.fontFamily = "var(--jp-ui-font-family)";
+      nameSliders(box);
+      before = lines(box);
+      observer = new MutationObserver((changes) => {
+        if (changes.every((change) => el.contains(change.target))) return;
+        nameSliders(box);
+        clearTimeout(timer);
+        timer = setTimeout(() => {
+          const now = lines(box);
+          const changed = now.find((line, n) => line !== before[n]);
+          before = now;
+          if (changed) el.textContent = changed;
+        }, REST_MS);
+      });
+      observer.observe(box, { childList: true, subtree: true });
+    };
+    begin();
+    return () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+      observer?.disconnect();
+    };
+  },
+};
