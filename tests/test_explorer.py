@@ -1,7 +1,6 @@
 """Explorers without a browser: what is drawn, what is said, and what goes wrong."""
 
 import re
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,24 +26,10 @@ from byhand.explorers.scaling import KEYS, PAIRS, WIDEST, scores_of, view
 from byhand.figures import ORANGE
 from byhand.toy import TOKENS
 from byhand.worked import number
+from drawn import NAMESPACE, rectangles, texts
 
 ROOT = Path(__file__).resolve().parents[1]
 LANGS = ("zh", "en")
-NAMESPACE = "{http://www.w3.org/2000/svg}"
-
-
-def texts(drawing: svg.Drawing) -> list[str]:
-    """Every text of a drawing, in order."""
-    root = ElementTree.fromstring(svg.written(drawing, ""))
-    return [element.text or "" for element in root.iter(f"{NAMESPACE}text")]
-
-
-def rectangles(drawing: svg.Drawing) -> Iterator[dict[str, str]]:
-    root = ElementTree.fromstring(svg.written(drawing, ""))
-    for element in root.iter(f"{NAMESPACE}rect"):
-        yield dict(element.attrib)
-
-
 # ---- drawing ------------------------------------------------------------------------------------
 
 
