@@ -3,7 +3,7 @@
 import pytest
 
 from byhand import environment
-from byhand.environment import NEEDED, SliderCheck, installed, report
+from byhand.environment import NEEDED, installed, report
 from byhand.words import EDITIONS
 
 ALL_NEW: dict[str, str | None] = {
@@ -58,14 +58,3 @@ def test_what_is_installed_is_asked_of_the_packages() -> None:
 def test_an_unknown_language_is_refused() -> None:
     with pytest.raises(ValueError, match='"zh" or "en"'):
         report("fr", {})
-
-
-@pytest.mark.parametrize("lang", EDITIONS)
-def test_the_slider_moves_the_number(lang: str) -> None:
-    check = SliderCheck(lang)
-    for value in range(check.slider.min, check.slider.max + 1):
-        check.slider.value = value
-        assert check.answer.value == f"{value} × {value} = <b>{value**2}</b>"
-    bundle = check._repr_mimebundle_()
-    assert bundle["application/vnd.jupyter.widget-view+json"]["model_id"] == check.box.model_id
-    assert bundle["text/plain"] == repr(check)

@@ -10,7 +10,7 @@ import ipywidgets
 import numpy as np
 import pytest
 
-from byhand import explorers, softmax, softmax_jacobian, svg
+from byhand import data, explorers, softmax, softmax_jacobian, svg
 from byhand.explorer import (
     Explorer,
     View,
@@ -21,9 +21,9 @@ from byhand.explorer import (
     tick,
     typed_whole,
 )
-from byhand.explorers import NOTEBOOK_OF, scaling
+from byhand.explorers import NOTEBOOK_OF, scaling, squares
 from byhand.explorers.scaling import KEYS, PAIRS, WIDEST, scores_of, view
-from byhand.figures import ORANGE
+from byhand.figures import FONT_FILE, ORANGE
 from byhand.toy import TOKENS
 from byhand.worked import number
 from drawn import NAMESPACE, rectangles, texts
@@ -150,7 +150,9 @@ def made(lang: str) -> Explorer:
 
 def test_it_follows_its_controls() -> None:
     explorer = made("en")
-    assert explorer.says == "a = 1\nb = True" and repr(explorer) == "T\na = 1\nb = True"
+    assert explorer.says == "a = 1\nb = True" and repr(explorer).startswith(
+        "T\na = 1\nb = True\n(Run this cell"
+    )
     explorer.controls["a"].value = 7
     assert explorer.says.startswith("a = 7") and ">7</text>" in explorer.picture.value
     assert explorer.set(a=2, b=False).says == "a = 2\nb = False"
@@ -191,6 +193,17 @@ def test_its_plain_text_is_what_a_notebook_stores() -> None:
     bundle = made("zh")._repr_mimebundle_()
     assert bundle["text/plain"].startswith("T\na = 1")
     assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+def test_the_page_is_given_the_font_it_asks_for() -> None:
+    """And nothing to whatever else a page may send."""
+    companion = made("zh").box.children[-1]
+    sent: list[tuple[Any, list[bytes]]] = []
+    companion.send = lambda content, buffers: sent.append((content, buffers))
+    companion._handle_custom_msg("something", [])
+    assert sent == []
+    companion._handle_custom_msg("font", [])
+    assert sent == [("font", [data.path(FONT_FILE).read_bytes()])]
 
 
 def test_controls_speak_the_language_of_the_edition() -> None:
@@ -251,6 +264,17 @@ def test_every_explorer_starts_without_a_problem_and_comes_back(name: str, lang:
     told = "\n".join([explorer.title, *names, *explorer.buttons, start])
     own_words = re.sub("|".join(map(re.escape, TOKENS)), "", told)  # tokens are Chinese in both
     assert bool(re.search("[\u4e00-\u9fff]", own_words)) == (lang == "zh")
+
+
+# ---- 00 -----------------------------------------------------------------------------------------
+
+
+def test_the_first_one_shows_squares() -> None:
+    for lang in LANGS:
+        explorer = squares.explorer(lang)
+        for n in range(1, squares.LAST + 1):
+            assert explorer.set(n=n).says == f"{n} × {n} = {n**2}"
+            assert f"{n} × {n} = {n**2}" in explorer.picture.value
 
 
 # ---- 01 -----------------------------------------------------------------------------------------

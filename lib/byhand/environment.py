@@ -3,9 +3,8 @@
 import platform
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Final
 
-import ipywidgets
 from matplotlib.font_manager import get_font
 
 from byhand.data import path
@@ -108,29 +107,3 @@ def _remedy(name: str, wanted: str, lang: str) -> str:
         f'：在终端里运行 python -m pip install -U "{name}>={wanted}"',
         f': run python -m pip install -U "{name}>={wanted}" in a terminal',
     )
-
-
-class SliderCheck:
-    """A slider and the number it stands at: what the reader moves to see that explorers work."""
-
-    def __init__(self, lang: str) -> None:
-        self._still = pick(
-            lang,
-            "（运行这一格，这里会出现一个滑块。）",
-            "(Run this cell, and a slider appears here.)",
-        )
-        self.slider = ipywidgets.IntSlider(3, 1, 6, description=pick(lang, "拖一拖", "move me"))
-        self.answer = ipywidgets.HTML()
-        self.box = ipywidgets.HBox([self.slider, self.answer])
-        self.slider.observe(lambda change: self._say(change["new"]), "value")
-        self._say(self.slider.value)
-
-    def _say(self, value: int) -> None:
-        self.answer.value = f"{value} × {value} = <b>{value * value}</b>"
-
-    def __repr__(self) -> str:
-        return self._still
-
-    def _repr_mimebundle_(self, **wanted: Any) -> dict[str, Any]:
-        bundle: dict[str, Any] = self.box._repr_mimebundle_(**wanted)
-        return {**bundle, "text/plain": self._still}

@@ -182,7 +182,12 @@ class Explorer:
     # ---- showing itself
 
     def __repr__(self) -> str:
-        return f"{self.title}\n{self.says}"
+        still = pick(
+            self.lang,
+            "（运行这一格，控件和图会出现在这里。）",
+            "(Run this cell, and its controls and drawing appear here.)",
+        )
+        return f"{self.title}\n{self.says}\n{still}"
 
     def _repr_mimebundle_(self, **wanted: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = self.box._repr_mimebundle_(**wanted)

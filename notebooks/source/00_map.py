@@ -318,13 +318,20 @@ except ValueError as error:
 print(environment.report(lang))
 
 # %% [markdown] lang="zh"
-# 再运行一格。如果看得到滑块，拖动时右边的数也跟着变，互动图就能用。看不到也不要紧：凡有互动图的地方，上面都有一张静止的图，数是一样的。
+# 再运行一格。如果看得到滑块，拖动时橙色的框也跟着走，互动图就能用。看不到也不要紧：互动图一开始显示的数，上面的图和表里都有。
 
-# %% [markdown] lang="en" of="4edcbe13"
-# And one more. If you see a slider, and the number beside it follows when you move it, interactive figures will work. If you see none, nothing is lost: wherever there is an interactive figure, a still one above it shows the same numbers.
+# %% [markdown] lang="en" of="7d6d2509"
+# And one more. If you see a slider, and the orange frame follows when you move it, interactive figures will work. If you see none, nothing is lost: the numbers an interactive figure opens with are also in the figures and tables above it.
 
 # %%
-environment.SliderCheck(lang)
+from byhand.explorers import squares
+
+explorer = squares.explorer(lang)
+explorer
+
+# %%
+assert explorer.set(n=5).says == "5 × 5 = 25"
+_ = explorer.reset()
 
 # %% [markdown] lang="zh"
 # ## 三个问题

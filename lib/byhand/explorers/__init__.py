@@ -7,5 +7,6 @@ from typing import Final
 
 # Which notebook shows which.
 NOTEBOOK_OF: Final = {
+    "squares": "00_map",
     "scaling": "01_scores_and_scaling",
 }
