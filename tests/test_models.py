@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from byhand import data, models, qwen
+from byhand import data, models, project, qwen
 from byhand.models import Model
 
 QWEN = "Qwen2.5-7B"
@@ -123,6 +123,49 @@ def test_models_whose_output_matrix_is_not_square() -> None:
     }
 
 
+# Shapes
+
+
+def test_shapes_are_those_of_the_arrays() -> None:
+    model = models.read(QWEN)._replace(d_model=11, n_heads=15, n_kv_heads=3, d_head=14, d_value=14)
+    shape = models.layer_shape(model)
+    weights = qwen.seeded_weights(shape)
+    x = qwen.seeded_rows(range(7), shape.d_model)
+    h = qwen.rms_norm(x, weights.input_norm, shape.norm_eps)
+    stages = qwen.attend_stages(h, weights, shape)
+    arrays = {
+        "X": x, "h": h, "W_Q": weights.w_q, "W_K": weights.w_k, "W_V": weights.w_v,
+        "Q": project(h, weights.w_q), "K": project(h, weights.w_k), "V": project(h, weights.w_v),
+        "q": stages.q_rotated, "k": stages.k_rotated, "v": stages.v,
+        "q_grouped": qwen.group_heads(stages.q, shape.n_kv_heads),
+        "scores": stages.scores, "weights": stages.weights, "context": stages.context,
+        "merged": stages.merged, "W_O": weights.w_o, "output": stages.output,
+    }  # fmt: skip
+    shapes = models.attention_shapes(model, 7)
+    assert list(shapes) == list(models.attention_axes(model)) == list(arrays)
+    assert shapes == {name: array.shape for name, array in arrays.items()}
+    assert shapes["scores"] == stages.scaled.shape == stages.masked.shape
+
+
+def test_shapes_where_values_have_a_width_of_their_own() -> None:
+    shapes = models.attention_shapes(SMALL, 23)
+    assert shapes["V"] == (23, 3 * 11) and shapes["v"] == (3, 23, 11)
+    assert shapes["q_grouped"] == (3, 5, 23, 2) and shapes["context"] == (15, 23, 11)
+    assert shapes["merged"] == (23, 165) and shapes["W_O"] == (165, 7)
+    deepseek = models.attention_shapes(models.read("DeepSeek-V3"), 6)
+    assert deepseek["compressed"] == (6, 576) and deepseek["k"] == (128, 6, 192)
+    assert deepseek["W_O"] == (16384, 7168) and "W_K" not in deepseek
+    assert models.attention_axes(models.read("DeepSeek-V3"))["v"] == ("n_kv_heads", "S", "d_value")
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_matrices_have_as_many_numbers_as_parameters(name: str) -> None:
+    model = models.read(name)
+    if not model.compressed:
+        shapes, counts = models.attention_shapes(model, 1), models.attention_parameters(model)
+        assert all(math.prod(shapes[part]) == counts[part] for part in MATRICES)
+
+
 # Operations
 
 
@@ -156,6 +199,20 @@ def test_operations_are_those_counted_one_by_one(n_q: int, n_k: int) -> None:
     assert models.attention_flops(SMALL, n_q, n_k) == looped_flops(SMALL, n_q, n_k)
     looked_at = [(i, j) for i in range(n_k - n_q, n_k) for j in range(n_k) if j <= i]
     assert models.pairs(n_q, n_k) == len(looked_at)
+
+
+def test_without_a_causal_mask_every_pair_counts() -> None:
+    assert not models.read("BERT-Large").causal and models.read(QWEN).causal
+    masked, whole = (
+        models.attention_flops(SMALL._replace(causal=causal), 3, 7) for causal in (True, False)
+    )
+    assert whole["QKᵀ"] == 15 * looped_product(3, 2, 7) and whole["AV"] == 15 * looped_product(
+        3, 7, 11
+    )
+    assert masked["QKᵀ"] < whole["QKᵀ"]
+    assert {part: masked[part] for part in ("Q", "K, V", "W_O")} == {
+        part: whole[part] for part in ("Q", "K, V", "W_O")
+    }
 
 
 def test_without_a_past_the_keys_are_the_queries() -> None:
@@ -251,6 +308,7 @@ WRONG: list[tuple[str, Callable[[], object], list[str]]] = [
     ("True queries", lambda: models.pairs(True, 3), ["n_q", "True"]),
     ("operations of nothing", lambda: models.attention_flops(SMALL, 0), ["n_q", "0"]),
     ("operations on fewer keys", lambda: models.attention_flops(SMALL, 5, 3), ["n_k", "3", "5"]),
+    ("shapes of nothing", lambda: models.attention_shapes(SMALL, 0), ["n_tokens", "0"]),
     ("no tokens", lambda: models.cache_bytes(SMALL, 0), ["n_tokens", "0"]),
     ("no bytes", lambda: models.cache_bytes(SMALL, 1, 0), ["bytes_per_number", "0"]),
     ("half a byte", lambda: models.cache_bytes(SMALL, 1, any_size), ["bytes_per_number", "2.5"]),

@@ -5,6 +5,7 @@ products are counted: not the biases, the norms, the rotation or the softmax. Bi
 parameters. Counts are of one layer, but for the cache.
 """
 
+import math
 from typing import NamedTuple
 
 from byhand import data
@@ -31,6 +32,7 @@ class Model(NamedTuple):
     o_bias: bool
     cached: int  # numbers kept in the cache for each token and layer
     compressed: bool  # K and V come from a compressed vector, which is what is cached
+    causal: bool = True  # a token looks at itself and those before; if not, at all of them
 
 
 def names() -> list[str]:
@@ -62,6 +64,7 @@ def read(name: str) -> Model:
         o_bias=row["o_bias"],
         cached=cached,
         compressed=compressed,
+        causal=row.get("causal", True),
     )
 
 
@@ -105,6 +108,54 @@ def output_width(model: Model) -> int:
     return model.n_heads * model.d_value
 
 
+def attention_axes(model: Model) -> dict[str, tuple[str, ...]]:
+    """The axes of every array of one layer's attention in symbols, in the order of the steps.
+
+    S is the number of tokens, `group` that of query heads to a K/V head, and · multiplies. What is
+    rotated, scaled or masked keeps its shape and is not listed again. Where K and V come from a
+    compressed vector, that stands in the place of the matrices and products it replaces.
+    """
+    value = "d_head" if model.d_head == model.d_value else "d_value"
+    stream, wide = ("S", "d_model"), (f"n_heads·{value}",)
+    axes: dict[str, tuple[str, ...]] = {"X": stream, "h": stream}
+    if model.compressed:
+        axes |= {"Q": ("S", "n_heads·d_head"), "compressed": ("S", "cached")}
+    else:
+        axes |= {
+            "W_Q": ("d_model", "n_heads·d_head"),
+            "W_K": ("d_model", "n_kv_heads·d_head"),
+            "W_V": ("d_model", f"n_kv_heads·{value}"),
+            "Q": ("S", "n_heads·d_head"),
+            "K": ("S", "n_kv_heads·d_head"),
+            "V": ("S", f"n_kv_heads·{value}"),
+        }
+    axes |= {
+        "q": ("n_heads", "S", "d_head"),
+        "k": ("n_kv_heads", "S", "d_head"),
+        "v": ("n_kv_heads", "S", value),
+    }
+    if not model.compressed:
+        axes["q_grouped"] = ("n_kv_heads", "group", "S", "d_head")
+    return axes | {
+        "scores": ("n_heads", "S", "S"),
+        "weights": ("n_heads", "S", "S"),
+        "context": ("n_heads", "S", value),
+        "merged": ("S", *wide),
+        "W_O": (*wide, "d_model"),
+        "output": stream,
+    }
+
+
+def attention_shapes(model: Model, n_tokens: int) -> dict[str, tuple[int, ...]]:
+    """The shape of every array of attention_axes, for that many tokens."""
+    sizes = model._asdict()
+    sizes |= {"S": whole("n_tokens", n_tokens), "group": model.n_heads // model.n_kv_heads}
+    return {
+        name: tuple(math.prod(sizes[factor] for factor in axis.split("·")) for axis in axes)
+        for name, axes in attention_axes(model).items()
+    }
+
+
 def ffn_parameters(model: Model) -> int:
     """The parameters of one layer's FFN matrices. ValueError where it is made of experts."""
     if model.ffn_matrices is None:
@@ -126,11 +177,13 @@ def attention_flops(model: Model, n_q: int, n_k: int | None = None) -> dict[str,
     """The operations of each matrix product of one layer's attention, by step.
 
     n_q new tokens are projected and look at n_k, themselves and those before (n_q if not given).
-    Scores above the diagonal are not counted. ValueError where K and V come from a compressed
-    vector.
+    Scores above the diagonal are not counted, unless the model has no causal mask. ValueError where
+    K and V come from a compressed vector.
     """
     _refuse_compressed(model)
-    looked_at = model.n_heads * pairs(n_q, n_q if n_k is None else n_k)
+    n_k = n_q if n_k is None else n_k
+    below = pairs(n_q, n_k)
+    looked_at = model.n_heads * (below if model.causal else n_q * n_k)
     k_and_v = model.n_kv_heads * (model.d_head + model.d_value)
     return {
         "Q": 2 * n_q * model.d_model * model.n_heads * model.d_head,
