@@ -68,10 +68,12 @@ class Explorer:
         *,
         typeset: bool = False,
         buttons: Mapping[str, Mapping[str, Any]] | None = None,
+        back: str = "",
     ) -> None:
         """`view` takes the value of each control by name. `buttons` set several controls at once.
 
-        With `typeset` a formula is shown as LaTeX. The last button goes back to the start.
+        With `typeset` a formula is shown as LaTeX. The last button goes back to the start;
+        `back` names it where "Start again" says too little.
         """
         edition(lang)
         self.title, self.lang, self._view = title, lang, view
@@ -84,7 +86,7 @@ class Explorer:
         for control in self.controls.values():
             control.observe(self._moved, "value")
         self._start = self.values
-        back = pick(lang, "回到开始", "Start again")
+        back = back or pick(lang, "回到开始", "Start again")
         row = [
             self._button(name, values)
             for name, values in {**(buttons or {}), back: self._start}.items()
@@ -201,13 +203,22 @@ def _in_language(told: str, lang: str) -> str:
 
 
 def slider(
-    lang: str, zh: str, en: str, value: float, low: float, high: float, step: float = 1
+    lang: str,
+    zh: str,
+    en: str,
+    value: float,
+    low: float,
+    high: float,
+    step: float = 1,
+    *,
+    decimals: int = 2,
 ) -> ipywidgets.ValueWidget:
-    """A slider with its name before it and its value behind it."""
+    """A slider with its name before it and its value behind it, fractions with that many decimals."""
     whole = all(float(n).is_integer() for n in (value, low, high, step))
     made = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
     return made(
         value=value, min=low, max=high, step=step, description=pick(lang, zh, en),
+        readout_format="d" if whole else f".{decimals}f",
         continuous_update=True, style=_STYLE, layout=_LAYOUT,
     )  # fmt: skip
 

@@ -168,16 +168,19 @@ def bars(
     colour: str = BLUE,
     lit: Collection[int] = (),
     width: float = 260,
+    marks: ArrayLike | None = None,
 ) -> Drawing:
     """Bars lying down, one a label, each with its number behind it; negative ones go to the left.
 
-    values [n]; `top` is the size of a full bar; `lit` bars are framed.
+    values [n]; `top` is the size of a full bar; `lit` bars are framed. `marks` [n] are numbers to
+    compare with, each drawn as a line across its bar.
     """
     array = checks.row("values", values, len(labels))
-    full = float(np.abs(array).max() if top is None else top) or 1.0
+    marked = array if marks is None else checks.row("marks", marks, len(labels))
+    full = float(np.abs([array, marked]).max() if top is None else top) or 1.0
     left, h = max(wide(name) for name in labels) + 10, 24
     spare = 60.0  # for the number behind a bar
-    negative = bool((array < 0).any())
+    negative = bool((array < 0).any() or (marked < 0).any())
     zero = left + (width / 2 + spare if negative else 0)
     full_long = width / 2 if negative else width
     body = [text(0, SIZE * 0.7, title, anchor="start", bold=True)]
@@ -191,6 +194,15 @@ def bars(
         body.append(rectangle(start, y + 4, long, h - 8, fill=colour, line=frame, thick=2.5))
         shown = number(float(value), decimals)
         end, anchor = (start - 6, "end") if below_zero else (start + long + 6, "start")
+        if marks is not None:
+            x = zero + full_long * max(-1.0, min(float(marked[n]) / full, 1.0))
+            body.append(
+                f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y + 1:.1f}" y2="{y + h - 1:.1f}" '
+                f'stroke="{INK}" stroke-width="2"/>'
+            )
+            taken = wide(shown) + 10
+            if 0 <= (start - x if below_zero else x - start - long) <= taken:
+                end = x - 6 if below_zero else x + 6  # the number steps aside
         body.append(text(end, y + h / 2, shown, anchor=anchor))
     if negative:
         bottom = SIZE * 1.6 + h * len(array)
