@@ -29,6 +29,10 @@ ALERT = (
 )
 
 
+# What a button sets: fixed values, or a function of the present ones.
+Press = Mapping[str, Any] | Callable[..., Mapping[str, Any]]
+
+
 class View(NamedTuple):
     """What an explorer shows in one state."""
 
@@ -67,11 +71,12 @@ class Explorer:
         lang: str,
         *,
         typeset: bool = False,
-        buttons: Mapping[str, Mapping[str, Any]] | None = None,
+        buttons: Mapping[str, Press] | None = None,
         back: str = "",
     ) -> None:
         """`view` takes the value of each control by name. `buttons` set several controls at once.
 
+        What a button sets may be a function: it takes the present value of each control by name.
         With `typeset` a formula is shown as LaTeX. The last button goes back to the start;
         `back` names it where "Start again" says too little.
         """
@@ -153,9 +158,9 @@ class Explorer:
             control.value = before
             refuse(f"控件 {name} 不能取 {value!r}。", f"the control {name} cannot take {value!r}")
 
-    def _button(self, name: str, values: Mapping[str, Any]) -> ipywidgets.Button:
+    def _button(self, name: str, press: Press) -> ipywidgets.Button:
         button = ipywidgets.Button(description=name, layout={"width": "max-content"})
-        button.on_click(lambda _: self.set(**values))
+        button.on_click(lambda _: self.set(**(press(**self.values) if callable(press) else press)))
         return button
 
     def _moved(self, _: Any) -> None:

@@ -7,6 +7,7 @@ escaped, whoever wrote it.
 
 import html
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 import matplotlib as mpl
@@ -25,6 +26,9 @@ SIZE: Final = 13
 BOLD: Final = SIZE * 1.12  # a bold text is about as wide as a plain one of this size
 CELL: Final = (58, 30)  # width and height of a cell of a matrix
 LIT: Final = ORANGE  # the frame round what is looked at
+
+
+_ink_on = cache(ink_on)  # a scale has 256 colours
 
 
 class Drawing(NamedTuple):
@@ -120,9 +124,12 @@ def matrix(
     scale: tuple[float, float] | None = None,
     lit: Collection[tuple[int, int]] = (),
     cell: tuple[float, float] = CELL,
+    outlined_row: int | None = None,
+    outlined_column: int | None = None,
 ) -> Drawing:
     """A matrix on its colours, as the figures draw it; `lit` cells are framed.
 
+    One row and one column can be outlined, each with its label.
     values [n, m] with n `rows` and m `columns` as labels; `kind` sets the colours; −inf is an empty
     cell. `scale` is the ends of the colours, for several matrices on one scale.
     """
@@ -133,6 +140,7 @@ def matrix(
     )
     colours = mpl.colormaps[COLOURS[kind]]
     low, high = colour_scale([array], kind) if scale is None else scale
+    fills = colours((array - low) / (high - low or 1.0))  # [n, m, 4]
     left = max((wide(r) for r in rows), default=0) + (10 if any(rows) else 0)
     top = SIZE * 1.5 + (SIZE * 1.5 if any(columns) else 0) + 4
     w, h = cell
@@ -147,15 +155,23 @@ def matrix(
                 body.append(rectangle(x, y, w - 1, h - 1, line=QUIET, thick=0.5))
                 body.append(text(x + w / 2, y + h / 2, "−∞", colour=QUIET))
                 continue
-            fill = to_hex(colours((float(value) - low) / (high - low or 1.0)))
+            fill = to_hex(fills[i, j])
             body.append(rectangle(x, y, w - 1, h - 1, fill=fill))
             shown = number(float(value), decimals)
-            body.append(text(x + w / 2, y + h / 2, shown, colour=ink_on(fill), size=SIZE - 1))
+            body.append(text(x + w / 2, y + h / 2, shown, colour=_ink_on(fill), size=SIZE - 1))
     for i, j in lit:
         x, y = left + j * w, top + i * h
         body.append(rectangle(x + 0.5, y + 0.5, w - 2, h - 2, line=LIT, thick=2.5))
-    room = max(left + w * len(columns), wide(title, BOLD))
-    return Drawing(room, top + h * len(array), "".join(body))
+    right, bottom = left + w * len(columns), top + h * len(array)
+    if outlined_row is not None:
+        y = top + checks.index("outlined_row", outlined_row, len(array)) * h - 1
+        body.append(rectangle(-4, y, right + 4, h + 1, line=INK, thick=1.5))
+    if outlined_column is not None:
+        x = left + checks.index("outlined_column", outlined_column, len(columns)) * w - 1
+        y = SIZE * 1.5 + 2  # above the labels, below the title
+        body.append(rectangle(x, y, w + 1, bottom - y, line=INK, thick=1.5))
+    room = max(right, wide(title, BOLD))
+    return Drawing(room, bottom, "".join(body))
 
 
 def bars(

@@ -9,4 +9,5 @@ from typing import Final
 NOTEBOOK_OF: Final = {
     "squares": "00_map",
     "scaling": "01_scores_and_scaling",
+    "real_heads": "05_real_heads",
 }
