@@ -9,5 +9,6 @@ from typing import Final
 NOTEBOOK_OF: Final = {
     "squares": "00_map",
     "scaling": "01_scores_and_scaling",
+    "weighing": "03_weighted_values",
     "real_heads": "05_real_heads",
 }
