@@ -106,6 +106,11 @@ class Tensor(NamedTuple):
         """How many numbers it holds."""
         return math.prod(self.ne)
 
+    @property
+    def bits(self) -> float:
+        """How many bits each number takes, its part of the scale factors included."""
+        return 8 * self.n_bytes / self.size
+
 
 class Header(NamedTuple):
     """What a GGUF file says before its tensors."""
@@ -329,6 +334,17 @@ def _sized(name: str, ne: Iterable[int], kind: str, offset: int) -> Tensor:
             f"have {ne[0]}.",
         )
     return Tensor(name, ne, kind, offset, math.prod(ne) // block * block_bytes)
+
+
+def block_of(kind: str) -> tuple[int, int]:
+    """How many numbers a block of that type holds and how many bytes it is: (256, 210) for "Q6_K".
+
+    ValueError for a type that gguf does not know.
+    """
+    if kind not in GGMLQuantizationType.__members__:
+        refuse(f"不认识类型 {_quoted(kind)}。", f"unknown type {_quoted(kind)}.")
+    numbers, n_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
+    return numbers, n_bytes
 
 
 def _decoded(stored: NDArray[np.uint8], tensor: Tensor, order: NDArray[np.intp] | None) -> Array:
