@@ -33,7 +33,7 @@ from byhand.words import pick
 from byhand.worked import number
 
 _CURVES = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
-_TINTS = ("#CFE4F3", "#F7DCC9", "#CBEBDF", "#F1DDE8")
+TINTS = ("#CFE4F3", "#F7DCC9", "#CBEBDF", "#F1DDE8")  # of the K/V heads, in turn
 
 
 def shared_heads(n_heads: int, n_kv_heads: int, lang: str) -> Picture:
@@ -47,7 +47,7 @@ def shared_heads(n_heads: int, n_kv_heads: int, lang: str) -> Picture:
         ax = picture.subplots()
         for h in range(n_kv_heads):
             first, last = h * group, (h + 1) * group - 1
-            middle, tint = (first + last) / 2, _TINTS[h % len(_TINTS)]
+            middle, tint = (first + last) / 2, TINTS[h % len(TINTS)]
             for q in range(first, last + 1):
                 ax.plot([q, middle], [1, 0.28], color=QUIET, lw=0.8, zorder=1)
                 ax.add_patch(Rectangle((q - 0.42, 0.86), 0.84, 0.28, fc=tint, ec=INK, lw=0.8))

@@ -29,6 +29,7 @@ LIT: Final = ORANGE  # the frame round what is looked at
 
 
 _ink_on = cache(ink_on)  # a scale has 256 colours
+_colour_map = cache(mpl.colormaps.__getitem__)  # which makes a new one at each call
 
 
 class Drawing(NamedTuple):
@@ -102,6 +103,24 @@ def rectangle(
     )
 
 
+def cells(
+    boxes: Sequence[tuple[float, float, float, float, str, str]], *, size: float = SIZE - 2
+) -> str:
+    """Many small coloured cells: x, y, width, height, fill and the text in the middle of each.
+
+    What they have in common is written once, so that two hundred of them are a small drawing.
+    """
+    body, ink = [], _ink_on(boxes[0][4]) if boxes else INK
+    for x, y, width, height, fill, content in boxes:
+        own = "" if _ink_on(fill) == ink else f' fill="{_ink_on(fill)}"'
+        body.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"/>'
+            f'<text x="{x + width / 2:g}" y="{y + height / 2:g}" dy=".35em"{own}>'
+            f"{html.escape(content)}</text>"
+        )
+    return f'<g text-anchor="middle" font-size="{size:g}" fill="{ink}">{"".join(body)}</g>'
+
+
 def wide(content: str, size: float = SIZE) -> float:
     """About how wide a text is: a Chinese character is as wide as it is high, others half of it."""
     return sum(size if ord(c) > 0x2E7F else 0.58 * size for c in content)
@@ -126,10 +145,12 @@ def matrix(
     cell: tuple[float, float] = CELL,
     outlined_row: int | None = None,
     outlined_column: int | None = None,
+    rules: Collection[int] = (),
 ) -> Drawing:
     """A matrix on its colours, as the figures draw it; `lit` cells are framed.
 
-    One row and one column can be outlined, each with its label.
+    One row and one column can be outlined, each with its label. A line is drawn above the rows in
+    `rules`.
     values [n, m] with n `rows` and m `columns` as labels; `kind` sets the colours; −inf is an empty
     cell. `scale` is the ends of the colours, for several matrices on one scale.
     """
@@ -138,7 +159,7 @@ def matrix(
     checks.same(
         "列数和标签数", "the columns and their labels", columns=array.shape[1], labels=len(columns)
     )
-    colours = mpl.colormaps[COLOURS[kind]]
+    colours = _colour_map(COLOURS[kind])
     low, high = colour_scale([array], kind) if scale is None else scale
     fills = colours((array - low) / (high - low or 1.0))  # [n, m, 4]
     left = max((wide(r) for r in rows), default=0) + (10 if any(rows) else 0)
@@ -159,6 +180,12 @@ def matrix(
             body.append(rectangle(x, y, w - 1, h - 1, fill=fill))
             shown = number(float(value), decimals)
             body.append(text(x + w / 2, y + h / 2, shown, colour=_ink_on(fill), size=SIZE - 1))
+    for i in rules:
+        y = top + checks.index("rules", i, len(array)) * h - 0.5
+        body.append(
+            f'<line x1="{left - 4:.1f}" x2="{left + w * len(columns) + 3:.1f}" y1="{y:.1f}" '
+            f'y2="{y:.1f}" stroke="{INK}" stroke-width="1.6"/>'
+        )
     for i, j in lit:
         x, y = left + j * w, top + i * h
         body.append(rectangle(x + 0.5, y + 0.5, w - 2, h - 2, line=LIT, thick=2.5))

@@ -9,6 +9,10 @@ from typing import Final
 NOTEBOOK_OF: Final = {
     "squares": "00_map",
     "scaling": "01_scores_and_scaling",
+    "softmax_row": "02_softmax",
     "weighing": "03_weighted_values",
+    "output_projection": "04_heads_and_output_projection",
     "real_heads": "05_real_heads",
+    "shapes": "06_real_shapes",
+    "tensors": "07_two_outputs",
 }
