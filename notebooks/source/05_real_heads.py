@@ -199,6 +199,9 @@ assert both_ends.sum() > 2 * sinks.sum() > 2 * n_heads
 to_xian = A[:, :, 怎么样, 西安]  # [12, 12]
 at_layer, at_head = (int(n) for n in np.unravel_index(to_xian.argmax(), to_xian.shape))
 print(f"怎么样 → 西安: layer {at_layer} head {at_head}, {to_xian.max():.2f}")
+print(f"the first five of {to_xian.size} heads:")
+for n in np.argsort(-to_xian, axis=None)[:5]:
+    print(f"layer {n // n_heads:>2} head {n % n_heads:>2}   {to_xian.flat[n]:.3f}")
 found = A[at_layer, at_head]
 assert (at_layer, at_head) == (10, 4)
 figures_trained.one_head(found, tokens, f"layer {at_layer}, head {at_head}", lang)
@@ -247,12 +250,53 @@ assert (w_layer, w_head) == (11, 8) and column.argmax() != 西安
 # %% [markdown] lang="zh"
 # 第 {{ w_layer }} 层头 {{ w_head }}，{{ to_weather.max():.2f}}。同样，给「天气」最多的不是「西安」，是「{{ tokens[int(column.argmax())] }}」，{{ column.max():.2f}}。
 #
+# ### 动一动：找一个头
+#
+# 下面有两个滑块和两个菜单。滑块选层和头，菜单选一对词：谁看（查询），看谁（键）。左边是这个头的权重：橙框是每行最大的，细框是选中的行和列。右边是 {{ n_layers * n_heads }} 个头里，给这一对权重最大的五个。选中的头加框；不在前五，就写在最下面。第一个按钮跳到第一名。
+#
+# 先猜：「天气」→「怎么样」，看得最多的是哪个头？前面见过它。
+
+# %% [markdown] lang="en" of="19d121ee"
+# Layer {{ w_layer }}, head {{ w_head }}, {{ to_weather.max():.2f}}. Again it is not 西安 that gives most to 天气, but {{ tokens[int(column.argmax())] }}, with {{ column.max():.2f}}.
+#
+# ### Move it: find a head
+#
+# Below are two sliders and two menus. The sliders set the layer and the head. The menus set a pair of tokens: who looks (the query), and at whom (the key). On the left are the weights of that head: an orange frame is the maximum of a row, the thin frames are the row and the column chosen. On the right are the five of the {{ n_layers * n_heads }} heads that give most to the pair. The head chosen is framed; outside the first five it is written below them. The first button goes to the head at the top.
+#
+# Guess first: from 天气 to 怎么样, which head looks most? You have met it above.
+
+# %%
+from byhand.explorers import real_heads
+
+explorer = real_heads.explorer(lang)
+explorer
+
+# %%
+jump = next(iter(explorer.buttons.values()))  # the first button
+for query in range(S - 1):  # each token, and the one after it
+    _ = explorer.set(query=query, key=query + 1)
+    jump.click()
+    pair = A[:, :, query, query + 1]  # [12, 12]
+    by_hand = tuple(int(n) for n in np.unravel_index(pair.argmax(), pair.shape))
+    assert (explorer.values["layer"], explorer.values["head"]) == by_hand == (2, 6)
+    assert f"{pair.max():.3f}" in explorer.says
+    print(explorer.says.splitlines()[0])
+assert np.array_equal(A[2, 6].argmax(axis=1)[:-1], np.arange(1, S))  # one to the right, each
+_ = explorer.reset()
+
+# %% [markdown] lang="zh"
+# 第 2 层头 6，{{ A[2, 6, 天气, 怎么样]:.3f }}。看上去像「天气」在找「怎么样」。可是七对相邻的词，看得最多的都是这一个头：它看后一个词，不管后面是谁。在它的图上，除了最后一行，每个橙框都在对角线右边一格。
+#
+# 拿一对词去找，总能找到一个头。它是不是只看这一对，要看整张图。
+#
 # ## 每个头写了多少
 #
 # 权重只说看了谁，不说写了什么。头 $h$ 写进输出的是 $z_h W_O^{(h)}$，[04](04_heads_and_output_projection.ipynb) 里的那一块。每个头、每个词，量它有多长：
 
-# %% [markdown] lang="en" of="9aecdb76"
-# Layer {{ w_layer }}, head {{ w_head }}, {{ to_weather.max():.2f}}. Again it is not 西安 that gives most to 天气, but {{ tokens[int(column.argmax())] }}, with {{ column.max():.2f}}.
+# %% [markdown] lang="en" of="7eb8432d"
+# Layer 2, head 6, {{ A[2, 6, 天气, 怎么样]:.3f }}. It looks like 天气 looking for 怎么样. But for all seven pairs of neighbours the head that looks most is this one: it looks at the next token, whichever that is. In its map, every orange frame but the last is one to the right of the diagonal.
+#
+# Take any pair of tokens, and some head will be found for it. Whether it looks at that pair alone, only the whole map can tell.
 #
 # ## How much each head writes
 #
