@@ -103,12 +103,22 @@ assert round(from_print, 3) != round(one_number, 3)
 # %% [markdown] lang="zh"
 # ## 全部 24 个数
 #
-# 六个词，每个四维。循环、矩阵、函数，三样对一遍。
+# 六个词，每个四维。这回六行权重 $A$ 都要用上，一行一个查询：
 
-# %% [markdown] lang="en" of="525b2d1f"
+# %% [markdown] lang="en" of="68933a4d"
 # ## All 24 numbers
 #
-# Six tokens, four dimensions each. Loop, matrix, function, held against each other.
+# Six tokens, four dimensions each. Now all six rows of the weights $A$ are needed, one row a query:
+
+# %%
+print(show.rows(weights))
+assert reproduces("weights", weights)
+
+# %% [markdown] lang="zh"
+# 循环、矩阵、函数，三样对一遍。
+
+# %% [markdown] lang="en" of="7b26138d"
+# Loop, matrix, function, held against each other.
 
 # %%
 context_loop = np.zeros((6, 4))
@@ -202,6 +212,51 @@ assert np.allclose(weigh(weights, V + 1), context + 1, rtol=0, atol=1e-12)
 print(f"{show.row(V.min(axis=0))}   smallest value")
 print(f"{show.row(context[西安])}   西安")
 print(f"{show.row(V.max(axis=0))}   largest value")
+
+# %% [markdown] lang="zh"
+# ### 动一动：一个数，一个权重
+#
+# 前两个滑块挑出一个数：查询定它的行，第几维定它的列。$A$ 的那一行、$V$ 的那一列会框出来，最下面的算式把它们一个一个乘好、加起来。
+#
+# 后两个滑块改一个权重：先选是谁的，再拖到 0 和 1 之间。另外五个权重按原来的比例分掉余下的，所以这一行的和还是 1。拖到最左边，权重又是算出来的那个。
+#
+# 先猜：「西安」自己的值是 ${{ V[西安, 0]:.3f }}$，权重只有 {{ weights[西安, 西安]:.3f }}，所以第 1 维的和是正的。把这个权重往上拖，拖过多少，和会变成负的？一直拖到 1 呢？
+
+# %% [markdown] lang="en" of="61651600"
+# ### Move it: one number, one weight
+#
+# The first two sliders pick one number: the query sets its row, the dimension its column. That row of $A$ and that column of $V$ are outlined, and the formula at the bottom multiplies them pair by pair and adds.
+#
+# The other two sliders change one weight: pick whose it is, then drag it to anything from 0 to 1. The other five share the rest in their old proportions, so the row still sums to 1. At the far left the weight is as computed again.
+#
+# Guess first: the own value of 西安 is ${{ V[西安, 0]:.3f }}$, its weight is {{ weights[西安, 西安]:.3f }} only, and so the sum in dimension 1 is positive. Drag this weight up. Past which weight is the sum negative? And what is it at 1?
+
+# %%
+from byhand.explorers import weighing
+
+explorer = weighing.explorer(lang)
+explorer
+
+# %%
+others = [今天, 的, 天气, 怎么样, 问号]  # all but 西安
+rest = weights[西安, others] @ V[others, 0] / weights[西安, others].sum()  # their weighted mean
+assert f"{context[西安, 0]:.3f}" in explorer.says  # as it starts
+for own in (0, 0.2, 0.25, 1):
+    explorer.set(weight=own)
+    moved = own * V[西安, 0] + (1 - own) * rest
+    first_line = explorer.says.splitlines()[0]
+    assert f"{moved:.3f}" in first_line
+    print(f"{own:.2f}   {first_line}")
+assert "  ".join(f"{x:.3f}" for x in V[西安]) in explorer.says  # weight 1: its own four values
+turns = rest / (rest - V[西安, 0])  # where moved is 0
+print(f"{turns:.3f}   the weight at which the sum is 0")
+_ = explorer.reset()
+
+# %% [markdown] lang="zh"
+# 拖过 {{ turns:.3f }}，和就变成负的。权重是 0 时，只剩另外五个词，它们的加权平均是 {{ rest:.3f }}；权重是 1 时，只剩「西安」自己，${{ V[西安, 0]:.3f }}$，四维都是它自己的值。中间的每一个权重，都落在这两个数之间的直线上：权重走到一半，和也走到一半。
+
+# %% [markdown] lang="en" of="8db43950"
+# Past {{ turns:.3f }} the sum is negative. At weight 0 only the other five tokens are left, and their weighted mean is {{ rest:.3f }}. At weight 1 only 西安 itself is left, ${{ V[西安, 0]:.3f }}$, and all four dimensions are its own values. Every weight in between lies on the straight line from one number to the other: halfway in the weight is halfway in the sum.
 
 # %% [markdown] lang="zh"
 # ## 只看前文
