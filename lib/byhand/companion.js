@@ -4,14 +4,28 @@
 const REST_MS = 600;
 const FONT = "Attention by Hand";
 
+const hasFont = () => [...document.fonts].some((font) => font.family.includes(FONT));
+
+function useFont(box) {
+  const family = getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif";
+  if (family.includes(FONT)) return;
+  box.style.setProperty("--jp-ui-font-family", `${family}, "${FONT}"`);
+  box.style.fontFamily = "var(--jp-ui-font-family)";
+  // Chromium keeps text as it was shaped before the font came. A spacing that no eye sees makes it
+  // shape again; form controls do not inherit it.
+  for (const part of [box, ...box.querySelectorAll("button, input, select")]) {
+    part.style.letterSpacing = "0.01px";
+  }
+}
+
 function bringFont(model) {
-  if ([...document.fonts].some((font) => font.family.includes(FONT)) || window.byhandAsked) return;
+  if (hasFont() || window.byhandAsked) return;
   window.byhandAsked = true;
-  model.on("msg:custom", (what, buffers) => {
+  model.on("msg:custom", async (what, buffers) => {
     if (what !== "font") return;
-    const font = new FontFace(FONT, buffers[0]);
-    document.fonts.add(font);
-    font.load();
+    // Named in the style only once it is there: text drawn before is then drawn again.
+    document.fonts.add(await new FontFace(FONT, buffers[0]).load());
+    document.querySelectorAll(".byhand-explorer").forEach(useFont);
   });
   model.send("font");
 }
@@ -46,9 +60,7 @@ export default {
         frame = requestAnimationFrame(begin); // not in the page yet
         return;
       }
-      const family = getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif";
-      box.style.setProperty("--jp-ui-font-family", `${family}, "${FONT}"`);
-      box.style.fontFamily = "var(--jp-ui-font-family)";
+      if (hasFont()) useFont(box);
       nameSliders(box);
       before = lines(box);
       observer = new MutationObserver((changes) => {
