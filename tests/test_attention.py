@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import byhand
+from byhand.attention import heads_reaching
 from byhand.checks import Array
 from conftest import EXACT
 
@@ -96,6 +97,21 @@ def test_heads_are_blocks_of_columns_and_merge_undoes_split(draw: Draw) -> None:
     for h in range(HEADS):
         np.testing.assert_array_equal(heads[:, h], x[:, :, h * D : (h + 1) * D])
     np.testing.assert_array_equal(byhand.merge_heads(heads), x)
+
+
+def test_the_heads_that_reach_an_output_are_those_it_moves_with(draw: Draw) -> None:
+    """Found out by moving each head alone; the blocks of W_O have zeros in some columns."""
+    merged, w_o = draw(N_Q, HEADS * D_V), draw(HEADS * D_V, D)
+    blocks = w_o.reshape(HEADS, D_V, D)
+    blocks[0, :, 1] = blocks[2, :, 1] = blocks[:, :, 4] = 0
+    blocks[1, 1:, 6] = 0  # one number is enough
+    moves = np.zeros((HEADS, D), bool)
+    for h in range(HEADS):
+        alone = merged.copy()
+        alone[:, h * D_V : (h + 1) * D_V] += 1
+        moves[h] = np.any(alone @ w_o != merged @ w_o, axis=0)
+    np.testing.assert_array_equal(heads_reaching(w_o, HEADS), moves)
+    assert list(moves[:, 1]) == [False, True, False] and not moves[:, 4].any() and moves[1, 6]
 
 
 @given(scores_rows)
@@ -261,6 +277,7 @@ WRONG: list[tuple[str, Callable[[], object], str, str]] = [
     ("heads", lambda: byhand.split_heads(ONES, 2), "3 columns", "3 列"),
     ("no heads", lambda: byhand.split_heads(ONES, 0), "n_heads", "n_heads"),
     ("heads of two axes", lambda: byhand.merge_heads(ONES), "at least 3 axes", "3 个轴"),
+    ("blocks of W_O", lambda: heads_reaching(np.ones((5, 4)), 2), "5 rows", "5 行"),
     ("mask of nothing", lambda: byhand.causal_mask(0), "n_q", "n_q"),
     ("fewer keys than queries", lambda: byhand.causal_mask(3, 2), "3 or more", "不小于 3"),
 ]

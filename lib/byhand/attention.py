@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from byhand.checks import (
     Array,
@@ -231,6 +231,23 @@ def merge_heads(heads: ArrayLike) -> Array:
     heads = as_array("heads", heads, ndim=3)
     apart = heads.swapaxes(-2, -3)  # [.., S, n_heads, d_head]; without this step rows get mixed
     return apart.reshape(*apart.shape[:-2], -1)  # [.., S, n_heads·d_head]
+
+
+def heads_reaching(w_o: ArrayLike, n_heads: int) -> NDArray[np.bool_]:
+    """Which heads can reach which output: those with a number other than 0 in its column of W_O.
+
+    w_o [n_heads·d_head, d_model], head 0 first -> [n_heads, d_model] of True and False. W_O mixes
+    heads where a column has more than one True. ValueError when the rows do not divide.
+    """
+    w_o, n_heads = matrix("w_o", w_o), whole("n_heads", n_heads)
+    if len(w_o) % n_heads:
+        refuse(
+            f"w_o 有 {len(w_o)} 行，分不成 {n_heads} 个一样高的块。",
+            f"w_o has {len(w_o)} rows, which cannot be split into {n_heads} blocks of equal height.",
+        )
+    blocks = w_o.reshape(n_heads, -1, w_o.shape[1])  # [n_heads, d_head, d_model]
+    reaching: NDArray[np.bool_] = np.any(blocks != 0, axis=1)
+    return reaching
 
 
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None = None) -> Stages:

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from byhand import checks
-from byhand.attention import LayerStages, softmax
+from byhand.attention import LayerStages, heads_reaching, softmax
 from byhand.checks import Array, as_array, index, refuse, shape_text
 from byhand.data import path
 from byhand.toy import TOKENS
@@ -705,11 +705,10 @@ def mixing(choices: Mapping[str, ArrayLike], n_heads: int, lang: str) -> Picture
             _draw_matrix(ax, array, "w_o", limits)
             for h in range(1, n_heads):
                 ax.axhline(h * d_head - 0.5, color=INK, lw=1.6)
-            reached = []
-            for c in range(array.shape[1]):
-                blocks = array[:, c].reshape(n_heads, d_head)
-                heads = [str(h + 1) for h in range(n_heads) if np.any(blocks[h] != 0)]
-                reached.append("+".join(heads) or "—")
+            reached = [
+                "+".join(str(h + 1) for h in np.flatnonzero(column)) or "—"
+                for column in heads_reaching(array, n_heads).T
+            ]
             ax.set_xticks(range(array.shape[1]), reached)
             rows = [
                 pick(lang, f"头 {r // d_head + 1}", f"head {r // d_head + 1}")

@@ -42,6 +42,22 @@ def mixing_example() -> Array:
     return np.array(read_json("xian.json")["mixing_input"], dtype=np.float64)
 
 
+def output_projections() -> dict[str, Array]:
+    """Four W_O of two heads, by their word in the glossary; only the printed one mixes heads. [4, 4]
+
+    In new arrays at each call.
+    """
+    identity = np.eye(4)
+    return {
+        "identity": identity,
+        "block-diagonal": np.array(
+            [[0.5, 1, 0, 0], [1, -0.5, 0, 0], [0, 0, 0.5, 1], [0, 0, 1, -0.5]]
+        ),
+        "heads swapped": identity[[2, 3, 0, 1]],
+        "the printed one": load().W_O,
+    }
+
+
 def token_ids() -> dict[str, int]:
     """The real Qwen2.5 token id of each of the six tokens, from data/gguf_7b_header.json."""
     ids = read_json("gguf_7b_header.json")["tokens_of_the_toy_sentence"]
