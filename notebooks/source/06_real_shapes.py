@@ -785,6 +785,80 @@ figures_real.output_projections(list(map(models.read, chosen)), lang)
 # %% [markdown] lang="zh"
 # Gemma-2-9B 的 `d_model` 也是 3584，和 Qwen2.5-7B 一样宽，可是 16 × 256 = 4096，所以它的 $W_O$ 是 [4096, 3584]。有 {{ len(narrower) }} 个模型反过来，进口比出口窄。
 #
+# ### 动一动：任何模型，任何长度
+#
+# 每一步的形状，用符号写下来，各个模型是同一张表，只有 DeepSeek-V3 的键和值走另一条路。S 是词数，`group` 是合用一个键值头的查询头有几个。先看 Qwen2.5-7B 和六个词，和这一路算出来的数组对一对：
+
+# %% [markdown] lang="en" of="a4b0424a"
+# Gemma-2-9B has a `d_model` of 3584, as wide as Qwen2.5-7B, but 16 × 256 = 4096, and so its $W_O$ is [4096, 3584]. In {{ len(narrower) }} of these models it is the other way round: less comes in than goes out.
+#
+# ### Move it: any model, any length
+#
+# Written in symbols, the shape of every step is one table for all models; only the keys and values of DeepSeek-V3 come another way. S is the number of tokens, `group` the number of query heads that share a K/V head. First Qwen2.5-7B and six tokens, held against the arrays we have made on the way:
+
+# %%
+ours = {"X": X, "h": h, "W_Q": W.w_q, "W_K": W.w_k, "W_V": W.w_v, "Q": Q, "K": K, "V": V}
+ours |= {"q": q_turned, "k": k_turned, "v": v, "q_grouped": q_grouped, "scores": scores}
+ours |= {"weights": weights, "context": context, "merged": merged, "W_O": W.w_o, "output": output}
+symbols, shapes_6 = models.attention_axes(model), models.attention_shapes(model, 6)
+for name, array in ours.items():
+    in_symbols = "[" + ", ".join(symbols[name]) + "]"
+    print(f"{name:<10} {in_symbols:<33} {str(list(array.shape)):<16} {array.size:>9} numbers")
+    assert array.shape == shapes_6[name]
+
+one_layer = model._replace(n_layers=1)
+operations = sum(models.attention_flops(model, 6).values())
+print(f"\ncache: one layer {models.cache_bytes(one_layer, 6)} bytes", end="   ")
+print(f"{model.n_layers} layers {models.cache_bytes(model, 6)} bytes")
+print(f"attention: one layer {operations / 1e6:.2f} million operations", end="   ")
+print(f"{model.n_layers} layers {model.n_layers * operations / 1e6:.2f} million")
+
+# %% [markdown] lang="zh"
+# 下面可以选模型，可以写词数，1 到 131072；写 128k 也认得。最上面是头：查询头排在它用的键值头上面，颜色相同，编号照旧。往下是缓存。再往下，左边是每一步的形状，圈出来的是数最多的；右边是运算。
+#
+# 这里只数大小，不问这个模型读不读得了那么长。有的模型让一部分层只看最近的一段，这里都按看全部来数。
+#
+# 先猜两件事。Qwen2.5-7B 的词数从 6 加到 131072，哪个数组变成最大的？它是 $W_Q$ 的几十倍、几千倍，还是几万倍？GLM-4-9B 有 40 层，比 Qwen2.5-7B 多 12 层；都是 32768 个词，它的缓存更大还是更小？
+
+# %% [markdown] lang="en" of="a3ff2c12"
+# Choose a model below and write a number of tokens, from 1 to 131072; 128k is understood too. At the top are the heads: query heads stand on the K/V head they use, in one colour, numbered as before. Next comes the cache. Below, on the left, is the shape of every step, with the largest framed; on the right are the operations.
+#
+# Only sizes are counted here, whether or not the model can read a text that long. In some models part of the layers look at the latest stretch only; here every layer is counted as if it looked at everything.
+#
+# Guess first, two things. Take Qwen2.5-7B from 6 tokens to 131072: which array becomes the largest? Is it tens of times the size of $W_Q$, thousands, or tens of thousands? GLM-4-9B has 40 layers, 12 more than Qwen2.5-7B. With 32768 tokens each, is its cache larger or smaller?
+
+# %%
+from byhand.explorers import shapes
+
+explorer = shapes.explorer(lang)
+explorer
+
+# %%
+explorer.set(length="128k")
+numbers = {name: int(np.prod(s)) for name, s in models.attention_shapes(model, 131072).items()}
+largest = max(numbers, key=numbers.get)
+assert f"{numbers[largest]:,}" in explorer.says and largest == "scores"
+print(f"{largest}: {numbers[largest]} numbers, {numbers[largest] / numbers['W_Q']:.0f} times W_Q")
+
+caches = {}
+for name in ("Qwen2.5-7B", "GLM-4-9B (chat)"):
+    explorer.set(model=name, length="32768")
+    caches[name] = models.cache_bytes(models.read(name), 32768) / 1e9
+    assert f"{caches[name]:.2f} GB" in explorer.says
+    print(f"{explorer.says.splitlines()[0]}   {caches[name]:.2f} GB")
+_ = explorer.reset()
+
+# %% [markdown] lang="zh"
+# 最大的是分数，权重和它一样大：各 {{ numbers["scores"] }} 个数，是 $W_Q$ 的 {{ numbers["scores"] / numbers["W_Q"]:.0f }} 倍。参数不随词数变，别的数组随词数变，分数和权重随词数的平方变。
+#
+# GLM-4-9B 的缓存更小：{{ caches["GLM-4-9B (chat)"]:.2f }} GB 对 {{ caches["Qwen2.5-7B"]:.2f }} GB。层多，可是键值头只有 2 个。缓存看层数、键值头数和头的宽度，不看查询头，也不看 `d_model`。
+
+# %% [markdown] lang="en" of="47b9a00b"
+# The scores are the largest, and the weights are as large: {{ numbers["scores"] }} numbers each, {{ numbers["scores"] / numbers["W_Q"]:.0f }} times $W_Q$. The parameters do not change with the number of tokens. The other arrays grow with it, the scores and the weights with its square.
+#
+# The cache of GLM-4-9B is smaller: {{ caches["GLM-4-9B (chat)"]:.2f }} GB against {{ caches["Qwen2.5-7B"]:.2f }} GB. It has more layers, but only 2 K/V heads. The cache depends on the layers, the K/V heads and the width of a head, not on the query heads or `d_model`.
+
+# %% [markdown] lang="zh"
 # ## 三个问题
 #
 # **1.** 查询头 20 用哪个键值头？如果代码里写的是 `head % 4`，它会拿到哪个？
@@ -813,9 +887,7 @@ figures_real.output_projections(list(map(models.read, chosen)), lang)
 #
 # 一层注意力有多贵，词多了会怎样，见 [10 开销](10_cost.ipynb)。回到 [00 地图](00_map.ipynb)。
 
-# %% [markdown] lang="en" of="fac5720b"
-# Gemma-2-9B has a `d_model` of 3584, as wide as Qwen2.5-7B, but 16 × 256 = 4096, and so its $W_O$ is [4096, 3584]. In {{ len(narrower) }} of these models it is the other way round: less comes in than goes out.
-#
+# %% [markdown] lang="en" of="5a59b083"
 # ## Three questions
 #
 # **1.** Which K/V head does query head 20 use? If the code says `head % 4`, which one does it get?
