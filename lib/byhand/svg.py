@@ -264,10 +264,11 @@ def table(
     *,
     lit: Collection[int] = (),
     right: Collection[int] = (),
+    gap: float = 24,
 ) -> Drawing:
     """A table of texts, columns as wide as they need; `lit` rows are framed, `right` columns set right.
 
-    Every row has as many texts as `head`.
+    Every row has as many texts as `head`; `gap` is the room between two columns.
     """
     for row in rows:
         checks.same(
@@ -276,7 +277,7 @@ def table(
             head=len(head),
             row=len(row),
         )
-    h, gap = 24, 24
+    h = 24
     columns = [
         max([wide(name, BOLD), *(wide(row[j]) for row in rows)]) for j, name in enumerate(head)
     ]
