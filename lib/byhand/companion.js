@@ -10,11 +10,11 @@ function useFont(box) {
   const family = getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif";
   if (family.includes(FONT)) return;
   box.style.setProperty("--jp-ui-font-family", `${family}, "${FONT}"`);
-  box.style.fontFamily = "var(--jp-ui-font-family)";
   // Chromium keeps text as it was shaped before the font came. A spacing that no eye sees makes it
-  // shape again; form controls do not inherit it.
+  // shape again; form controls inherit neither it nor the font.
   for (const part of [box, ...box.querySelectorAll("button, input, select")]) {
     part.style.letterSpacing = "0.01px";
+    part.style.fontFamily = "var(--jp-ui-font-family)";
   }
 }
 
@@ -26,6 +26,9 @@ function bringFont(model) {
     // Named in the style only once it is there: text drawn before is then drawn again.
     document.fonts.add(await new FontFace(FONT, buffers[0]).load());
     document.querySelectorAll(".byhand-explorer").forEach(useFont);
+    // In a formula MathJax asks the system for what its own fonts lack.
+    const formulas = `.byhand-explorer mjx-utext { font-family: serif, "${FONT}" !important }`;
+    document.head.append(Object.assign(document.createElement("style"), { textContent: formulas }));
   });
   model.send("font");
 }

@@ -16,6 +16,7 @@ LAYER: Final = 10  # where the notebook finds 怎么样 → 西安
 HEAD: Final = 4
 QUERY: Final = 5
 KEY: Final = 2
+CELL: Final = (48, 28)  # the map and the table fit beside each other on a page of JupyterLab
 
 
 class Ranked(NamedTuple):
@@ -75,19 +76,19 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
         f"这个头里，给「{tokens[key]}」最多的是「{tokens[giver]}」：{number(map_[giver, key], 3)}",
         f"In this head {tokens[key]} gets most from {tokens[giver]}: {number(map_[giver, key], 3)}",
     )
-    five = pick(lang, f"{pair}：权重最大的五个头", f"{pair}: the five heads with most weight")
+    five = pick(lang, f"{pair}：权重最大的五个头", f"{pair}: the top five heads")
     title = pick(lang, "权重：查询（行），键（列）", "weights: queries (rows), keys (columns)")
     frames = pick(
         lang,
         "橙框：每行最大的；细框：选中的查询和键",
-        "orange frames: the maximum of each row; thin frames: the query and the key chosen",
+        "orange: the maximum of each row; outlined: query and key",
     )
     drawing = svg.below(
         svg.label(found, bold=True, size=15),
         svg.beside(
             svg.below(
                 svg.matrix(
-                    map_, "weights", title, tokens, tokens, decimals=2, scale=(0, 1),
+                    map_, "weights", title, tokens, tokens, decimals=2, scale=(0, 1), cell=CELL,
                     lit=list(enumerate(best)), outlined_row=query, outlined_column=key,
                 ),
                 svg.label(frames, colour=svg.QUIET, size=12),
