@@ -234,8 +234,9 @@ def test_a_matrix_outlines_one_row_and_one_column_with_their_labels() -> None:
         return list(rectangles(made))
 
     plain = drawn()
-    (row,) = drawn(outlined_row=1)[len(plain) :]
-    (column,) = drawn(outlined_column=0)[len(plain) :]
+    paper, row = drawn(outlined_row=1)[len(plain) :]
+    assert paper == {**row, "stroke": svg.PAPER, "stroke-width": "4"}  # under the ink, and wider
+    _, column = drawn(outlined_column=0)[len(plain) :]
     assert [inside(r, row) for r in plain] == [False] * 3 + [True] * 3
     assert [inside(r, column) for r in plain] == [True, False, False] * 2
     assert float(row["x"]) <= 0  # the label is in it

@@ -21,6 +21,7 @@ from byhand.worked import number
 
 INK: Final = "var(--jp-ui-font-color1, #222222)"
 QUIET: Final = "var(--jp-ui-font-color2, #616161)"
+PAPER: Final = "var(--jp-layout-color1, white)"
 FONT: Final = "var(--jp-ui-font-family, sans-serif)"  # companion.js adds the font of the figures
 SIZE: Final = 13
 BOLD: Final = SIZE * 1.12  # a bold text is about as wide as a plain one of this size
@@ -186,17 +187,21 @@ def matrix(
             f'<line x1="{left - 4:.1f}" x2="{left + w * len(columns) + 3:.1f}" y1="{y:.1f}" '
             f'y2="{y:.1f}" stroke="{INK}" stroke-width="1.6"/>'
         )
-    for i, j in lit:
-        x, y = left + j * w, top + i * h
-        body.append(rectangle(x + 0.5, y + 0.5, w - 2, h - 2, line=LIT, thick=2.5))
     right, bottom = left + w * len(columns), top + h * len(array)
+    outlines: list[tuple[float, float, float, float]] = []
     if outlined_row is not None:
         y = top + checks.index("outlined_row", outlined_row, len(array)) * h - 1
-        body.append(rectangle(-4, y, right + 4, h + 1, line=INK, thick=1.5))
+        outlines.append((-4, y, right + 4, h + 1))
     if outlined_column is not None:
         x = left + checks.index("outlined_column", outlined_column, len(columns)) * w - 1
         y = SIZE * 1.5 + 2  # above the labels, below the title
-        body.append(rectangle(x, y, w + 1, bottom - y, line=INK, thick=1.5))
+        outlines.append((x, y, w + 1, bottom - y))
+    # Paper under the ink: on a dark page both are needed to be seen on light cells.
+    for line, thick in ((PAPER, 4), (INK, 1.5)):
+        body += [rectangle(*outline, line=line, thick=thick) for outline in outlines]
+    for i, j in lit:
+        x, y = left + j * w, top + i * h
+        body.append(rectangle(x + 0.5, y + 0.5, w - 2, h - 2, line=LIT, thick=2.5))
     room = max(right, wide(title, BOLD))
     return Drawing(room, bottom, "".join(body))
 
