@@ -303,6 +303,62 @@ def table(
     return Drawing(max(room, wide(title, BOLD)), top + h * (len(rows) + 1), "".join(body))
 
 
+class Arrow(NamedTuple):
+    """An arrow from the middle of a plane to the point (x, y)."""
+
+    x: float
+    y: float
+    label: str
+    colour: str
+    dashed: bool = False
+
+
+def plane(
+    arrows: Sequence[Arrow],
+    title: str,
+    caption: str,
+    *,
+    radius: float,
+    size: float = 130,
+) -> Drawing:
+    """Arrows in a plane with both axes and a circle of that radius, which is `size` pixels wide.
+
+    The label of each arrow stands beyond its point, each a step farther out than the one before, so
+    that arrows of one direction keep theirs apart. `caption` stands below.
+    """
+    room, reach, scale = size / 2 + 38, size / 2 + 4, size / 2 / radius
+    top = SIZE * 1.8
+    cx, cy = room, top + room
+    line = f'stroke="{QUIET}" stroke-width="0.7"'
+    body = [
+        text(0, SIZE * 0.7, title, anchor="start", bold=True),
+        f'<line x1="{cx - reach:.1f}" x2="{cx + reach:.1f}" y1="{cy:.1f}" y2="{cy:.1f}" {line}/>',
+        f'<line x1="{cx:.1f}" x2="{cx:.1f}" y1="{cy - reach:.1f}" y2="{cy + reach:.1f}" {line}/>',
+        f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="{size / 2:.1f}" fill="none" {line}/>',
+    ]
+    for n, arrow in enumerate(arrows):
+        long = float(np.hypot(arrow.x, arrow.y)) * scale
+        if not long:
+            continue
+        along = np.array([arrow.x, -arrow.y]) * scale / long  # up is up
+        across = np.array([-along[1], along[0]])
+        middle = np.array([cx, cy])
+        tip, neck = middle + long * along, middle + max(long - 11, 0) * along
+        head = " ".join(f"{x:.1f},{y:.1f}" for x, y in (tip, neck + 5 * across, neck - 5 * across))
+        dashes = ' stroke-dasharray="7 4"' if arrow.dashed else ""
+        body.append(
+            f'<line x1="{cx:.1f}" y1="{cy:.1f}" x2="{neck[0]:.1f}" y2="{neck[1]:.1f}" '
+            f'stroke="{arrow.colour}" stroke-width="2.4"{dashes}/>'
+            f'<polygon points="{head}" fill="{arrow.colour}"/>'
+        )
+        x, y = middle + (long + 12 + 17 * n) * along
+        body.append(text(x, y, arrow.label, bold=True))
+    body.append(text(cx, cy + room + 12, caption, colour=QUIET, size=11))
+    return Drawing(
+        max(2 * room, wide(title, BOLD), wide(caption, 11)), cy + room + 22, "".join(body)
+    )
+
+
 def curve(
     x: ArrayLike,
     y: ArrayLike,
@@ -312,13 +368,17 @@ def curve(
     lit: int | None = None,
     size: tuple[float, float] = (330, 150),
     colour: str = BLUE,
+    ends: tuple[float, float] | None = None,
 ) -> Drawing:
-    """A line through points, with the ends of both axes in numbers; the `lit` point is marked."""
+    """A line through points, with the ends of both axes in numbers; the `lit` point is marked.
+
+    `ends` are those of the upright axis; without them it goes from the lowest point to the highest.
+    """
     xs, ys = checks.row("x", x), checks.row("y", y)
     checks.same("x 和 y 的个数", "the numbers of x and y", x=xs.size, y=ys.size)
     width, height = size
     left, top = 56.0, SIZE * 1.8
-    low, high = float(ys.min()), float(ys.max())
+    low, high = ends or (float(ys.min()), float(ys.max()))
     if low == high:
         low, high = low - 1, high + 1
 

@@ -13,6 +13,7 @@ NOTEBOOK_OF: Final = {
     "weighing": "03_weighted_values",
     "output_projection": "04_heads_and_output_projection",
     "real_heads": "05_real_heads",
+    "rotation": "06_real_shapes",
     "shapes": "06_real_shapes",
     "tensors": "07_two_outputs",
 }
