@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import byhand
-from byhand import worked
+from byhand import svg, worked
+from byhand.explorer import Explorer, View, slider
 from byhand.explorers.weighing import COMPUTED, STEPS, computed, explorer, view, with_weight
 from byhand.figures import ORANGE
 from byhand.toy import TOKENS, Toy, reproduces
@@ -202,3 +203,16 @@ def test_no_number_reads_minus_zero(lang: str) -> None:
             shown = view(1, 1, key, weight, lang)
             told = "\n".join([*shown.says, *texts(shown.drawing), shown.formula])
             assert not re.search(r"-0\.0+(?!\d)", told)
+
+
+def test_a_message_stands_without_the_formula_of_another_state() -> None:
+    def only_small(n: int) -> View:
+        if n > 1:
+            raise ValueError("n is too large.\nn 太大。")
+        return View(svg.label(str(n)), (str(n),), f"n = {n}")
+
+    made = Explorer("T", {"n": slider("en", "n", "n", 1, 0, 2)}, only_small, "en", typeset=True)
+    formula = made.box.children[-2]
+    assert formula.value == "$$\nn = 1\n$$"
+    assert made.set(n=2).problem == "n is too large." and formula.value == ""
+    assert made.set(n=0).problem == "" and formula.value == "$$\nn = 0\n$$"

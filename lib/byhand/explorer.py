@@ -184,6 +184,8 @@ class Explorer:
 
     def _say(self, what: str, edge: str) -> None:
         self.problem = what
+        if self._formula is not None:
+            self._formula.value = ""  # that of the last state would stand beside the message
         self.picture.value = ALERT.format(edge=edge, what=html.escape(what))
 
     # ---- showing itself

@@ -17,7 +17,7 @@ from byhand.worked import number
 COMPUTED: Final[Literal["computed"]] = "computed"  # the weight as the softmax gave it
 STEPS: Final = 20  # of the weight, from 0 to 1
 XIAN: Final = TOKENS.index("西安")
-CELL: Final = (50, 27)
+CELL: Final = (46, 27)
 
 
 @cache
@@ -160,7 +160,7 @@ def _product(
     middle = weights_drawn.height - CELL[1] * len(a) / 2
     times, equals = (
         svg.Drawing(14, middle, svg.text(7, middle, sign, size=size, bold=True))
-        for sign, size in (("·", 36), ("=", 24))
+        for sign, size in (("·", 30), ("=", 24))
     )
     return svg.beside(weights_drawn, times, values_drawn, equals, context_drawn, gap=12)
 
@@ -168,16 +168,16 @@ def _product(
 def explorer(lang: str) -> Explorer:
     """Pick an entry of the context; change one weight of its row."""
     tokens = {token: n for n, token in enumerate(TOKENS)}
-    as_computed = pick(lang, "算出来的", "as computed")
+    unchanged = pick(lang, "算出来的", "unchanged")
     weights = {number(n / STEPS, 2): n / STEPS for n in range(STEPS + 1)}
     return Explorer(
         pick(lang, "加权取值：一个数由谁拼成", "Weighted values: what one number is made of"),
         {
-            "query": stops(lang, "查询（行）", "query (row)", tokens, XIAN),
-            "dimension": slider(lang, "第几维（列）", "dimension (column)", 1, 1, 4),
+            "query": stops(lang, "查询（行）", "query", tokens, XIAN),
+            "dimension": slider(lang, "第几维（列）", "dimension", 1, 1, 4),
             "key": stops(lang, "改谁的权重", "whose weight", tokens, XIAN),
             "weight": stops(
-                lang, "权重改成", "new weight", {as_computed: COMPUTED, **weights}, COMPUTED
+                lang, "权重改成", "new weight", {unchanged: COMPUTED, **weights}, COMPUTED
             ),
         },
         partial(view, lang=lang),
