@@ -317,13 +317,86 @@ figures_real.score_by_distance(distances, {"key at 0": from_0, "key at 1000": fr
 # %% [markdown] lang="zh"
 # 两条曲线重合。这里没有“越远分数越低”：这个查询和这个键是随机的，曲线就上下起伏。训练好的模型可以学会让哪些距离分数高。
 #
+# ### 动一动：一对数，两个位置
+#
+# 128 维的点积是 64 对的和。拿出一对来看：查询是 (2, 1)，键是 (1, 2)，没有转的时候点积是 2 × 1 + 1 × 2 = 4。查询放在位置 4，键放在位置 1；再把两个都往后挪 100 个位置。这一对先当第 0 对转，再当第 16 对转：
+
+# %% [markdown] lang="en" of="b503d0be"
+# The two curves coincide. There is no rule here that farther means lower: this query and this key are random, and their curve goes up and down. A trained model can learn at which distances the score is high.
+#
+# ### Move it: one pair, two positions
+#
+# The dot product of 128 dimensions is the sum over 64 pairs. Take out one of them: (2, 1) in the query and (1, 2) in the key, whose dot product before the turn is 2 × 1 + 1 × 2 = 4. Put the query at position 4 and the key at position 1; then move both 100 positions further on. Turn the pair as pair 0 first, then as pair 16:
+
+
+# %%
+def turn(pair, position, i):
+    """Two numbers turned as pair i of a head at that position. [1, 2] -> [1, 2]"""
+    return rope.rotate(pair, rope.angles([position], shape.d_head, shape.rope_theta)[:, [i]])
+
+
+two_q, two_k = [[2.0, 1.0]], [[1.0, 2.0]]
+for i in (0, 16):
+    for m, n in ((4, 1), (104, 101)):
+        print(f"pair {i}, query at {m}, key at {n}")
+        for name, two, position in (("q", two_q, m), ("k", two_k, n)):
+            ((x, y),) = turn(two, position, i)
+            radians = rope.angles([position], shape.d_head, shape.rope_theta)[0, i]
+            by = f"{radians:7.3f} radians, {radians / (2 * np.pi):6.3f} turns"
+            print(f"    {name} by {by}: {show.row([x, y])}   length {np.hypot(x, y):.3f}")
+            assert np.isclose(np.hypot(x, y), np.hypot(2, 1), rtol=0, atol=1e-12)
+        print(f"    dot product {score(turn(two_q, m, i), turn(two_k, n, i))[0, 0]:.2f}")
+
+by_pair = {
+    f"pair {i}": [score(turn(two_q, d, i), turn(two_k, 0, i))[0, 0] for d in distances]
+    for i in (0, 16)
+}
+figures_real.score_by_distance(distances, by_pair, lang)
+
+# %% [markdown] lang="zh"
+# 下面三个滑块：查询的位置，键的位置，第几对。左边两个圆是转以前和转以后，实线箭头是查询，虚线箭头是键。表里是转过的角度。最下面是这一对的点积随距离怎么变，圆点在现在的距离上。两个按钮把两个位置一起挪。（键在查询后面，距离就是负的；有因果遮罩的模型用不到那一半。）
+#
+# 先猜：查询在 200，键在 0。第 0 对的点积还是 4 吗？第 63 对呢？再把两个位置一起挪，哪些东西会动，哪些不动？
+
+# %% [markdown] lang="en" of="da5941f6"
+# There are three sliders: the position of the query, that of the key, and the pair. The two circles on the left are before and after the turn; the solid arrow is the query, the dashed one the key. The table has the angles. At the bottom is the dot product of this pair over the distance, with a dot at the present one. Two buttons move both positions together. (With the key after the query the distance is negative; a model with a causal mask has no use for that half.)
+#
+# Guess first: the query is at 200, the key at 0. Is the dot product of pair 0 still 4? And that of pair 63? Then move both positions together: what moves, and what stays?
+
+# %%
+from byhand.explorers import rotation
+
+turning = rotation.explorer(lang)
+turning
+
+# %%
+dots = {}
+for m, n, i in ((200, 0, 0), (200, 0, 63), (4, 1, 0), (104, 101, 0)):
+    turning.set(query_position=m, key_position=n, pair=i)
+    dots[m, n, i] = score(turn(two_q, m, i), turn(two_k, n, i))[0, 0]
+    assert f"{dots[m, n, i]:.2f}" in turning.says.splitlines()[0]
+    print(f"{i:>2}   {turning.says.splitlines()[0]}")
+    for x, y in (*turn(two_q, m, i), *turn(two_k, n, i)):
+        assert f"({x:z.3f}, {y:z.3f})" in turning.says
+assert np.isclose(dots[4, 1, 0], dots[104, 101, 0], rtol=0, atol=1e-9)
+_ = turning.reset()
+
+# %% [markdown] lang="zh"
+# 第 0 对变成 {{ dots[200, 0, 0]:.2f }}，第 63 对还是 {{ dots[200, 0, 63]:.2f }}：走 200 个位置，第 0 对转了 {{ 200 / (2 * np.pi):.1f }} 圈，第 63 对几乎没转。
+#
+# 两个位置一起挪，两支箭一起转，夹角不变，点积也不变：位置 4 和 1，{{ dots[4, 1, 0]:.2f }}；位置 104 和 101，{{ dots[104, 101, 0]:.2f }}。箭的长度始终不变。
+
+# %% [markdown] lang="en" of="c9c9f526"
+# Pair 0 comes to {{ dots[200, 0, 0]:.2f }}, pair 63 is still {{ dots[200, 0, 63]:.2f }}. In 200 positions pair 0 makes {{ 200 / (2 * np.pi):.1f }} turns, and pair 63 hardly moves.
+#
+# Move both positions together, and both arrows turn together. The angle between them stays, and so does the dot product: {{ dots[4, 1, 0]:.2f }} at positions 4 and 1, {{ dots[104, 101, 0]:.2f }} at 104 and 101. The arrows keep their length throughout.
+
+# %% [markdown] lang="zh"
 # ### 为什么 V 不转
 #
 # 位置已经在分数里了。值是取走的内容，转了它，内容就和绝对位置搅在一起。把整句话往后挪 1000 个位置，看上下文向量变不变：
 
-# %% [markdown] lang="en" of="e9b7d933"
-# The two curves coincide. There is no rule here that farther means lower: this query and this key are random, and their curve goes up and down. A trained model can learn at which distances the score is high.
-#
+# %% [markdown] lang="en" of="b468a93d"
 # ### Why V is not turned
 #
 # The position is already in the score. A value is the content that is taken; turn it, and the content gets mixed up with the absolute position. Move the whole sentence by 1000 positions and see whether the context changes:
