@@ -8,7 +8,7 @@ import numpy as np
 from byhand import checks, svg, toy
 from byhand.attention import apply_mask, causal_mask, project, scale, score, softmax
 from byhand.checks import Array, refuse
-from byhand.explorer import Explorer, View, choice, slider, stops, tick
+from byhand.explorer import Explorer, View, choice, stops, tick
 from byhand.figures import BLUE, colour_scale
 from byhand.svg import Drawing
 from byhand.toy import TOKENS
@@ -70,14 +70,13 @@ def row_of(query: int, temperature: float, key: int, extra: float, causal: bool)
 
 
 def _tenths(name: str, value: float, low: float, high: float) -> float:
-    """The number on a slider, without what binary fractions add to it."""
-    rounded = round(value, 1)
-    if not low <= rounded <= high or abs(rounded - value) > 1e-9:
+    """The value, if it is one of the stops of its slider."""
+    if not low <= value <= high or round(value, 1) != value:
         refuse(
             f"{name} 取 {low:g} 到 {high:g}，一位小数；给的是 {value!r}。",
             f"{name} goes from {low:g} to {high:g}, in tenths; it is {value!r}.",
         )
-    return rounded
+    return value
 
 
 def as_printed(query: int, weights: Array) -> bool:
@@ -90,7 +89,6 @@ def as_printed(query: int, weights: Array) -> bool:
 def view(query: int, temperature: float, key: int, extra: float, causal: bool, lang: str) -> View:
     """The four steps of the softmax on the changed row, and the printed weights to compare."""
     row = row_of(query, temperature, key, extra, causal)
-    temperature, extra = round(temperature, 1), round(extra, 1)
     printed = _printed().values[query]
     titles = _titles(row, query, temperature, key, extra, causal, lang)
     notes = _notes(row, query, temperature, key, lang)
@@ -249,28 +247,37 @@ def _notes(row: Row, query: int, temperature: float, key: int, lang: str) -> tup
     return tuple(pick(lang, *note) for note in notes)
 
 
+def _stops(low: float, high: float) -> dict[str, float]:
+    """From low to high in tenths, as shown and as counted.
+
+    Not a slider of floats: in the browser those send back a value that Python has set, changed by a
+    rounding error, and undo what was set after it.
+    """
+    return {number(n / 10, 1): n / 10 for n in range(round(10 * low), round(10 * high) + 1)}
+
+
 def explorer(lang: str) -> Explorer:
     """Pick a row, change one score and the temperature, hide what comes after; starts as printed."""
     names = {name: n for n, name in enumerate(_names(lang))}
+    temperatures, extras = _stops(COLDEST, WARMEST), _stops(-MOST, MOST)
+    start = PRINTED
     return Explorer(
         pick(lang, "一行分数变权重", "One row, from scores to weights"),
         {
-            "query": stops(lang, "查询（哪一行）", "query (the row)", names, PRINTED["query"]),
-            "temperature": slider(
-                lang, "温度（除以它）", "temperature (÷)", PRINTED["temperature"],
-                COLDEST, WARMEST, 0.1, decimals=1,
+            "query": stops(lang, "查询（哪一行）", "query (the row)", names, start["query"]),
+            "temperature": stops(
+                lang, "温度（除以它）", "temperature (÷)", temperatures, start["temperature"]
             ),
-            "key": choice(lang, "改哪个键的分数", "key to change", names, PRINTED["key"]),
-            "extra": slider(
-                lang, "给这个分数加", "added to its score", PRINTED["extra"], -MOST, MOST, 0.1,
-                decimals=1,
-            ),
+            "key": choice(lang, "改哪个键的分数", "key to change", names, start["key"]),
+            "extra": stops(lang, "给这个分数加", "added to its score", extras, start["extra"]),
             "causal": tick(
-                lang, "因果遮罩：后面的键不许看", "causal mask: no looking at later keys",
-                PRINTED["causal"],
+                lang,
+                "因果遮罩：后面的键不许看",
+                "causal mask: no looking at later keys",
+                start["causal"],
             ),
         },
         partial(view, lang=lang),
         lang,
         back=pick(lang, "印出来的那一行", "The printed row"),
-    )  # fmt: skip
+    )
