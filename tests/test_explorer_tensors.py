@@ -355,3 +355,11 @@ def test_it_follows_the_search_and_the_slider(lang: str) -> None:
 
 def test_the_picture_is_small() -> None:
     assert all(len(tensors.explorer(lang).set(search="").picture.value) < 40_000 for lang in LANGS)
+
+
+def test_columns_of_a_table_can_stand_nearer() -> None:
+    tables = [svg.table(["a", "b"], [["12", "3"]], gap=gap) for gap in (24, 10)]
+    assert tables[0].width - tables[1].width == 14
+    places = [re.findall(r'x="([\d.]+)"[^>]*>(?:b|3)<', table.body) for table in tables]
+    assert [float(far) - float(near) for far, near in zip(*places, strict=True)] == [14, 14]
+    assert svg.table(["a", "b"], [["12", "3"]]) == tables[0]

@@ -30,9 +30,9 @@ lang = "zh"  # the language of figures: zh or en
 
 model = models.read("Qwen2.5-7B")
 header = weights.header()  # the table of contents of a real file
-tensors = header.tensors
+contents = header.tensors
 print(header.metadata["general.name"], "·", header.metadata["general.architecture"])
-print(len(tensors), "tensors")
+print(len(contents), "tensors")
 
 # %% [markdown] lang="zh"
 # ## 一个真实文件的目录
@@ -52,7 +52,7 @@ print(len(tensors), "tensors")
 # %%
 def describe(name):
     """What the table of contents says about one tensor."""
-    tensor = tensors[name]
+    tensor = contents[name]
     print(
         f"{name:<26} shape {str(list(tensor.shape)):<16} {tensor.kind:<5} {tensor.n_bytes:>11} bytes"
     )
@@ -69,7 +69,7 @@ describe("output.weight")
 
 # %%
 patterns = Counter(
-    re.sub(r"\d+", "N", name, count=1) if name.startswith("blk.") else name for name in tensors
+    re.sub(r"\d+", "N", name, count=1) if name.startswith("blk.") else name for name in contents
 )
 for pattern, times in patterns.items():
     print(f"{times:>2} × {pattern}")
@@ -92,16 +92,16 @@ assert patterns["output.weight"] == 1
 
 # %%
 for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
-    has = f"blk.0.{part}.bias" in tensors
+    has = f"blk.0.{part}.bias" in contents
     print(
-        f"{part:<12} {'bias ' + str(list(tensors[f'blk.0.{part}.bias'].shape)) if has else 'no bias'}"
+        f"{part:<12} {'bias ' + str(list(contents[f'blk.0.{part}.bias'].shape)) if has else 'no bias'}"
     )
     assert has == (part != "attn_output")
 
 for layer in range(model.n_layers):  # the attention of all 28 layers is alike
     for part in ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight"):
-        assert tensors[f"blk.{layer}.{part}"].shape == tensors[f"blk.0.{part}"].shape
-assert "blk.28.attn_q.weight" not in tensors  # layers count from 0
+        assert contents[f"blk.{layer}.{part}"].shape == contents[f"blk.0.{part}"].shape
+assert "blk.28.attn_q.weight" not in contents  # layers count from 0
 
 # %% [markdown] lang="zh"
 # ## 数一数：参数和字节
@@ -127,7 +127,7 @@ def use_of(name):
 
 
 parameters, n_bytes = Counter(), Counter()
-for name, tensor in tensors.items():
+for name, tensor in contents.items():
     parameters[use_of(name)] += tensor.size
     n_bytes[use_of(name)] += tensor.n_bytes
 print("what             parameters   share        bytes   bits a parameter")
@@ -139,23 +139,23 @@ print(f"{'all':<14} {parameters.total():>12} {'':>7} {n_bytes.total():>12}")
 
 def bits_of(name):
     """Bits for each number of one tensor."""
-    return 8 * tensors[name].n_bytes / tensors[name].size
+    return 8 * contents[name].n_bytes / contents[name].size
 
 
-last = max(tensors.values(), key=lambda tensor: tensor.offset)
+last = max(contents.values(), key=lambda tensor: tensor.offset)
 assert n_bytes.total() == last.offset + last.n_bytes  # nothing left over, nothing twice
 assert parameters["attention"] == model.n_layers * sum(models.attention_parameters(model).values())
 assert parameters.total() == 7615616512  # the count of 06
 
 # %% [markdown] lang="zh"
-# 全部参数平均，每个 {{ 8 * n_bytes.total() / parameters.total():.1f}} 位。这个文件是量化过的，就是用更少的位来存，数也就不那么准了。大的矩阵存成 `Q4_K` 和 `Q6_K`：256 个数一块，块里再分小组，每组有自己的比例系数。`Q6_K` 每个数 {{ bits_of("output.weight"):.1f}} 位，`Q4_K` 每个数 {{ bits_of("token_embd.weight"):.1f}} 位。归一化的增益和偏置很小，存成 `{{ tensors["blk.0.attn_q.bias"].kind }}`，每个 {{ bits_of("blk.0.attn_q.bias"):.0f}} 位。
+# 全部参数平均，每个 {{ 8 * n_bytes.total() / parameters.total():.1f}} 位。这个文件是量化过的，就是用更少的位来存，数也就不那么准了。大的矩阵存成 `Q4_K` 和 `Q6_K`：256 个数一块，块里再分小组，每组有自己的比例系数。`Q6_K` 每个数 {{ bits_of("output.weight"):.1f}} 位，`Q4_K` 每个数 {{ bits_of("token_embd.weight"):.1f}} 位。归一化的增益和偏置很小，存成 `{{ contents["blk.0.attn_q.bias"].kind }}`，每个 {{ bits_of("blk.0.attn_q.bias"):.0f}} 位。
 #
 # ## 三种形状写法
 #
 # 同一个张量，GGUF 的目录写 `ne`：先写一行有几个数，再写有几行。NumPy 和 PyTorch 倒过来，先写有几行；参数矩阵一行对应一个输出，所以是 [出, 进]。我们的笔记本用 `x @ W`，写 [进, 出]。方的矩阵看不出区别，再看三个不方的：
 
-# %% [markdown] lang="en" of="e68a872f"
-# Over all parameters the average is {{ 8 * n_bytes.total() / parameters.total():.1f}} bits each. The file is quantised: stored with fewer bits, and so less exactly. The large matrices are stored as `Q4_K` and `Q6_K`: blocks of 256 numbers, cut into small groups, each with its own scale factor. `Q6_K` takes {{ bits_of("output.weight"):.1f}} bits a number, `Q4_K` {{ bits_of("token_embd.weight"):.1f}}. The gains of the norms and the biases are small and are stored as `{{ tensors["blk.0.attn_q.bias"].kind }}`, {{ bits_of("blk.0.attn_q.bias"):.0f}} bits each.
+# %% [markdown] lang="en" of="4e5abafd"
+# Over all parameters the average is {{ 8 * n_bytes.total() / parameters.total():.1f}} bits each. The file is quantised: stored with fewer bits, and so less exactly. The large matrices are stored as `Q4_K` and `Q6_K`: blocks of 256 numbers, cut into small groups, each with its own scale factor. `Q6_K` takes {{ bits_of("output.weight"):.1f}} bits a number, `Q4_K` {{ bits_of("token_embd.weight"):.1f}}. The gains of the norms and the biases are small and are stored as `{{ contents["blk.0.attn_q.bias"].kind }}`, {{ bits_of("blk.0.attn_q.bias"):.0f}} bits each.
 #
 # ## Three ways of writing a shape
 #
@@ -169,7 +169,7 @@ for name in (
     "blk.0.ffn_down.weight",
     "output.weight",
 ):
-    tensor = tensors[name]
+    tensor = contents[name]
     ours = list(tensor.shape[::-1])
     print(f"{name:<26} {str(list(tensor.ne)):<16} {str(list(tensor.shape)):<17} {ours}")
     assert list(tensor.ne) == ours
@@ -219,21 +219,102 @@ for architecture, names in {
         print(f"{architecture:<6} {name:<25} {theirs}")
         assert weights.gguf_name(theirs, architecture) == name
 
-for name in tensors:  # every tensor of the file has a name there, and the way back
+for name in contents:  # every tensor of the file has a name there, and the way back
     assert weights.gguf_name(weights.hugging_face_name(name, "qwen2"), "qwen2") == name
 
 # %% [markdown] lang="zh"
 # $W_O$ 在 Qwen2 和 LLaMA 里叫 `o_proj`，在 GPT-2 里叫 `c_proj`。输出矩阵叫 `lm_head`。GPT-2 的 $Q$、$K$、$V$ 合成一个矩阵 `c_attn`；它没有 RoPE，位置另有一张表 `wpe`。Hugging Face 的代码里，GPT-2 各层的矩阵用的是 `Conv1D`，按 [进, 出] 存，和 `nn.Linear` 相反。
 #
+# ## 查一个张量
+#
+# 名字、形状、字节，放到一起查。给一部分名字，两套里哪一套有都算。一种张量打印五行；有 28 个的，拿第 0 层的来看：
+
+# %% [markdown] lang="en" of="bc58e815"
+# $W_O$ is called `o_proj` in Qwen2 and LLaMA, and `c_proj` in GPT-2. The output matrix is called `lm_head`. In GPT-2 $Q$, $K$ and $V$ are one matrix, `c_attn`; it has no RoPE and keeps a table of positions, `wpe`. In the code of Hugging Face the matrices in GPT-2's layers are `Conv1D`, stored as [in, out], the reverse of `nn.Linear`.
+#
+# ## Looking up a tensor
+#
+# Names, shapes and bytes, all in one place. Give a part of a name from either set. Each kind of tensor that has it gets five lines; where there are 28, it is the one of layer 0:
+
+
+# %%
+def look_up(part):
+    """Every kind of tensor with that part in one of its two names."""
+    for pattern, times in patterns.items():
+        alike = [contents[pattern.replace("N", str(layer))] for layer in range(times)]
+        tensor = alike[0]
+        theirs = weights.hugging_face_name(tensor.name, "qwen2")
+        if part in tensor.name or part in theirs:
+            share = sum(t.n_bytes for t in alike) / n_bytes.total()
+            numbers, block_bytes = weights.block_of(tensor.kind)
+            print(f"{tensor.name} = {theirs}")
+            print(f"    {times} in the file, together {100 * share:.2g}% of its bytes")
+            print(f"    ne {list(tensor.ne)}, NumPy {list(tensor.shape)}")
+            print(
+                f"    {tensor.kind}: blocks of {numbers} in {block_bytes} bytes, {tensor.bits:g} bits each"
+            )
+            print(f"    {tensor.n_bytes} bytes, in float16 {2 * tensor.size}")
+            assert tensor.n_bytes == tensor.size // numbers * block_bytes
+
+
+look_up("output")
+
+# %% [markdown] lang="zh"
+# 输出矩阵没有存成 `Q4_K`，而是位数多一些的 `Q6_K`。要是存成 float16，单它一个就要 {{ 2 * contents["output.weight"].size / 1e9:.2f}} GB。
+#
+# ### 动一动：找一个张量
+#
+# 写一部分名字，GGUF 的、Hugging Face 的都行，也可以写中文，例如“偏置”。找到的列成一张表，一种张量一行；滑块换层。框住的那一种在表的下面细讲：它做什么；形状在几处怎样写，哪个轴进，哪个轴出；一个数几位，一共几字节。它的大小按比例画出来，旁边是同一比例的 $W_O$。
+#
+# 先猜：`attn_v.weight` 每层一个，28 个形状都一样。它们的字节数也都一样吗？
+
+# %% [markdown] lang="en" of="591cd5bf"
+# The output matrix is not stored as `Q4_K` but as `Q6_K`, with more bits. In float16 it alone would take {{ 2 * contents["output.weight"].size / 1e9:.2f}} GB.
+#
+# ### Move it: find a tensor
+#
+# Type a part of a name, from GGUF or from Hugging Face; a word such as “projection” will do as well. What is found stands in a table, a line for each kind of tensor, and the slider sets the layer. The framed one is explained below the table: what it does; how its shape is written in several places, which axis is in and which is out; bits a number, and bytes. Its size is drawn to scale, with $W_O$ beside it to the same scale.
+#
+# Guess first: there is one `attn_v.weight` in each layer, and all 28 have one shape. Do they all take the same number of bytes?
+
+# %%
+from byhand.explorers import tensors
+
+explorer = tensors.explorer(lang)
+explorer
+
+# %%
+from gguf import LlamaFileType
+
+explorer.set(search="attn_v.weight")
+layers_stored_as = {}  # type -> the layers whose W_V is stored so
+for layer in range(model.n_layers):
+    explorer.set(block=layer)
+    tensor = contents[f"blk.{layer}.attn_v.weight"]
+    assert explorer.says.startswith(tensor.name)
+    assert f"{tensor.kind}  {tensor.n_bytes}" in explorer.says  # its line in the table
+    layers_stored_as.setdefault(tensor.kind, []).append(layer)
+    assert contents[f"blk.{layer}.ffn_down.weight"].kind == tensor.kind
+assert layers_stored_as["Q6_K"] == [*range(3), *range(5, 24, 3), *range(24, 28)]
+for kind, layers in layers_stored_as.items():
+    print(f"{kind} {contents[f'blk.{layers[0]}.attn_v.weight'].n_bytes} bytes, layers {layers}")
+print(LlamaFileType(header.metadata["general.file_type"]).name)
+_ = explorer.reset()
+
+# %% [markdown] lang="zh"
+# 不一样。{{ len(layers_stored_as["Q6_K"]) }} 层的存成 `Q6_K`，{{ contents["blk.0.attn_v.weight"].n_bytes }} 字节；另外 {{ len(layers_stored_as["Q4_K"]) }} 层的存成 `Q4_K`，{{ contents["blk.3.attn_v.weight"].n_bytes }} 字节。`ffn_down` 也这样，还是这些层。这种配方叫 `Q4_K_M`：多数矩阵用 `Q4_K`，最前几层、最后几层和中间每三层里的一层，这两种矩阵多用几位。所以形状一样，字节可以不一样，要一个一个查。
+
+# %% [markdown] lang="en" of="eb27789d"
+# They do not. In {{ len(layers_stored_as["Q6_K"]) }} layers it is stored as `Q6_K`, {{ contents["blk.0.attn_v.weight"].n_bytes }} bytes; in the other {{ len(layers_stored_as["Q4_K"]) }} as `Q4_K`, {{ contents["blk.3.attn_v.weight"].n_bytes }} bytes. It is the same with `ffn_down`, in the same layers. This recipe is called `Q4_K_M`: most matrices are `Q4_K`, and in the first layers, the last ones and one of every three between, these two get more bits. So tensors of one shape can differ in bytes, and each has to be looked up.
+
+# %% [markdown] lang="zh"
 # ## output.weight 做什么
 #
 # 最后一层的残差流归一化以后，一个词是一行 3584 个数。它和 `output.weight` 的每一行做点积，一行一个分数（logit），哪行分数高，下一个词就更可能是它。
 #
 # 参数不在我们手里，只另存了 `output.weight` 真实的 146 行：一些中文的词和标点。它们存成 `Q6_K`，先解码：
 
-# %% [markdown] lang="en" of="dc4cbf44"
-# $W_O$ is called `o_proj` in Qwen2 and LLaMA, and `c_proj` in GPT-2. The output matrix is called `lm_head`. In GPT-2 $Q$, $K$ and $V$ are one matrix, `c_attn`; it has no RoPE and keeps a table of positions, `wpe`. In the code of Hugging Face the matrices in GPT-2's layers are `Conv1D`, stored as [in, out], the reverse of `nn.Linear`.
-#
+# %% [markdown] lang="en" of="c9c425b5"
 # ## What output.weight does
 #
 # After the last layer and the last norm, a token is a row of 3584 numbers. Its dot product with each row of `output.weight` is a score for that row's token (a logit). The higher the score, the likelier that token comes next.
@@ -329,8 +410,8 @@ W = qwen.seeded_weights(shape)  # seeded, not trained, as in 06
 x = qwen.seeded_rows(range(6), shape.d_model)
 attention_output = qwen.layer(x, W, shape).output
 print("after W_O:          ", list(attention_output.shape))
-print("after output.weight:", [len(x), tensors["output.weight"].shape[0]])
-assert attention_output.shape == (6, tensors["blk.0.attn_output.weight"].shape[0])
+print("after output.weight:", [len(x), contents["output.weight"].shape[0]])
+assert attention_output.shape == (6, contents["blk.0.attn_output.weight"].shape[0])
 
 # %% [markdown] lang="zh"
 # | | `blk.N.attn_output.weight` | `output.weight` |
@@ -357,8 +438,8 @@ assert attention_output.shape == (6, tensors["blk.0.attn_output.weight"].shape[0
 # %%
 for name in ("token_embd.weight", "output.weight"):
     describe(name)
-assert tensors["token_embd.weight"].shape == tensors["output.weight"].shape
-assert tensors["token_embd.weight"].kind != tensors["output.weight"].kind  # stored apart
+assert contents["token_embd.weight"].shape == contents["output.weight"].shape
+assert contents["token_embd.weight"].kind != contents["output.weight"].kind  # stored apart
 
 # %% [markdown] lang="zh"
 # ## 你自己的文件

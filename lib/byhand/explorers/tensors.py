@@ -20,10 +20,12 @@ from byhand.worked import number
 
 LONGEST: Final = 80  # characters of a search; the longest name has 48
 ECHOED: Final = 40  # of what was typed, shown again
-SIDE: Final = 150  # pixels of the longest side drawn
+SIDE: Final = 120  # pixels of the longest side drawn
 THIN: Final = 2.5  # pixels of a side that would be hard to see
-ROOM: Final = 430  # pixels across for the drawing to scale, whatever it shows
+ROOM: Final = 350  # pixels across for the drawing to scale, whatever it shows
 HEADING: Final = 15
+# Pixels between columns, few where names are narrower than they are taken for.
+GAP: Final = {"zh": 18, "en": 12}
 W_O: Final = "blk.N.attn_output.weight"  # drawn beside every other one, for comparison
 F16: Final = np.dtype(np.float16).itemsize  # bytes of a number
 
@@ -56,19 +58,19 @@ ROLES: Final = {
     ),
     "blk.N.attn_norm.weight": Role(("注意力前的归一化", "attention norm"), _NORM, ("in = out",)),
     "blk.N.attn_q.weight": Role(
-        ("W_Q，查询", "W_Q, queries"),
+        ("W_Q 查询", "W_Q, queries"),
         (
             "归一化后的一行乘 W_Q，得到 {heads} 个头的查询，并排放着。",
             "A row after the norm, times W_Q, gives the queries of {heads} heads side by side.",
         ),
     ),
     "blk.N.attn_q.bias": Role(
-        ("b_Q，查询的偏置", "b_Q, query bias"),
+        ("b_Q 查询的偏置", "b_Q, query bias"),
         ("加到 {heads} 个头的查询上。", "Added to the queries of {heads} heads."),
         ("out",),
     ),
     "blk.N.attn_k.weight": Role(
-        ("W_K，键", "W_K, keys"),
+        ("W_K 键", "W_K, keys"),
         (
             "归一化后的一行乘 W_K，得到 {kv_heads} 个键值头的键，每个给 {shared} 个查询头用。",
             "A row after the norm, times W_K, gives the keys of {kv_heads} K/V heads; each serves "
@@ -76,12 +78,12 @@ ROLES: Final = {
         ),
     ),
     "blk.N.attn_k.bias": Role(
-        ("b_K，键的偏置", "b_K, key bias"),
+        ("b_K 键的偏置", "b_K, key bias"),
         ("加到 {kv_heads} 个键值头的键上。", "Added to the keys of {kv_heads} K/V heads."),
         ("out",),
     ),
     "blk.N.attn_v.weight": Role(
-        ("W_V，值", "W_V, values"),
+        ("W_V 值", "W_V, values"),
         (
             "归一化后的一行乘 W_V，得到 {kv_heads} 个键值头的值，每个给 {shared} 个查询头用。",
             "A row after the norm, times W_V, gives the values of {kv_heads} K/V heads; each serves "
@@ -89,12 +91,12 @@ ROLES: Final = {
         ),
     ),
     "blk.N.attn_v.bias": Role(
-        ("b_V，值的偏置", "b_V, value bias"),
+        ("b_V 值的偏置", "b_V, value bias"),
         ("加到 {kv_heads} 个键值头的值上。", "Added to the values of {kv_heads} K/V heads."),
         ("out",),
     ),
     W_O: Role(
-        ("W_O，输出投影", "W_O, output projection"),
+        ("W_O 输出投影", "W_O, output projection"),
         (
             "把 {heads} 个头的上下文混成一行，加回残差流。它不给词打分。",
             "Mixes the contexts of {heads} heads into one row, which is added to the residual "
@@ -291,7 +293,7 @@ def view(search: str, block: int, lang: str) -> View:
             ("GGUF 的名字", "name in GGUF"),
             ("是什么", "what it is"),
             ("Hugging Face 的名字", "name in Hugging Face"),
-            ("几个", "how many"),
+            ("几个", "count"),
             ("类型", "type"),
             ("每个几字节", "bytes each"),
         )
@@ -299,27 +301,29 @@ def view(search: str, block: int, lang: str) -> View:
     columns = [
         pick(lang, *words)
         for words in (
-            ("怎样存放", "how it is stored"),
+            ("怎样存放", "storage"),
             ("类型", "type"),
             ("一个数几位", "bits a number"),
             ("字节", "bytes"),
-            ("要是存成 float16", "bytes in float16"),
-            ("占全部字节", "share of all bytes"),
+            ("要是 float16", "in float16"),
+            ("占文件的", "share of file"),
         )
     ]
     blocks = _blocks(tensor, lang)
     written = [pick(lang, "形状怎样写", "its shape"), "", pick(lang, "哪个轴", "axes")]
     drawing = svg.below(
-        svg.table(head, listed, found, lit=[0], right=[3, 5]),
+        svg.table(head, listed, found, lit=[0], right=[3, 5], gap=GAP[lang]),
         svg.below(
             svg.label(name, bold=True, size=HEADING),
             svg.label(does),
             svg.label(where, colour=svg.QUIET),
             gap=5,
         ),
-        svg.beside(_to_scale(tensor, role, lang), svg.table(written, shapes), gap=40),
+        svg.beside(
+            _to_scale(tensor, role, lang), svg.table(written, shapes, gap=GAP[lang]), gap=30
+        ),
         svg.below(
-            svg.table(columns, stored, right=[2, 3, 4, 5]),
+            svg.table(columns, stored, right=[2, 3, 4, 5], gap=18),
             svg.label(blocks, colour=svg.QUIET),
             gap=8,
         ),
