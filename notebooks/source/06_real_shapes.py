@@ -6,9 +6,9 @@
 # | 在哪里 | **归一化 → 投影 → 旋转** → 打分 → 缩放 → 遮住未来 → softmax → 加权取值 → **输出投影 → 残差 → 归一化** |
 # | 需要什么 | [04 多头和输出投影](04_heads_and_output_projection.ipynb)：拆头、并头、$W_O$ |
 # | 走完以后 | 能说出 Qwen2.5-7B 一层注意力里每一步的形状；会旋转一对数；知道 28 个查询头怎样合用 4 个键值头；会数参数、运算和缓存 |
-# | 多长时间 | 约 60 分钟 |
+# | 多长时间 | 约 70 分钟 |
 
-# %% [markdown] lang="en" of="766b8698"
+# %% [markdown] lang="en" of="cdb43683"
 # # 06 · Real shapes
 #
 # | | |
@@ -16,7 +16,7 @@
 # | Where we are | **normalise → project → rotate** → score → scale → mask → softmax → weigh → **project out → residual → normalise** |
 # | What you need | [04 Heads and output projection](04_heads_and_output_projection.ipynb): splitting, merging, $W_O$ |
 # | What you will be able to do | give the shape of every step of one attention layer of Qwen2.5-7B; rotate a pair of numbers; say how 28 query heads share 4 K/V heads; count parameters, operations and cache |
-# | Time | about 60 minutes |
+# | Time | about 70 minutes |
 
 # %%
 import numpy as np

@@ -107,6 +107,7 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
             title,
             pick(lang, "→ 第一个数　↑ 第二个数", "→ first number, ↑ second number"),
             radius=float(np.hypot(*QUERY)),
+            size=116,
         )
         for title, of_q, of_k in (
             (pick(lang, "转以前", "before the turn"), np.array(QUERY), np.array(KEY)),
@@ -127,6 +128,7 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
                 "",
             ],
         ],
+        gap=14,
     )
     most = float(np.hypot(*QUERY) * np.hypot(*KEY))  # where both point the same way
     curve = svg.curve(
@@ -135,12 +137,12 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
         pick(lang, "这一对的点积，随距离", "the dot product of this pair, over the distance"),
         across=pick(lang, "距离：查询的位置减键的位置", "distance: query's position minus key's"),
         lit=m - n + LAST,
-        size=(820, 130),
+        size=(690, 130),
         ends=(-most, most),
     )
     told = svg.below(table, svg.label(score_words, bold=True), svg.label(far_words), gap=8)
     return View(
-        svg.below(svg.label(pair_words, bold=True), svg.beside(*planes, told, gap=20), curve),
+        svg.below(svg.label(pair_words, bold=True), svg.beside(*planes, told, gap=14), curve),
         (score_words, far_words, pair_words, *turns_words),
     )
 
@@ -157,8 +159,8 @@ def explorer(lang: str) -> Explorer:
     return Explorer(
         pick(lang, "旋转：一对数，两个位置", "Rotation: one pair of numbers, two positions"),
         {
-            "query_position": slider(lang, "查询的位置 m", "query's position m", 4, 0, LAST),
-            "key_position": slider(lang, "键的位置 n", "key's position n", 1, 0, LAST),
+            "query_position": slider(lang, "查询在 m", "query at m", 4, 0, LAST),
+            "key_position": slider(lang, "键在 n", "key at n", 1, 0, LAST),
             "pair": slider(lang, "第几对", "pair", 0, 0, len(speeds()) - 1),
         },
         partial(view, lang=lang),

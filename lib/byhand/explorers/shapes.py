@@ -178,6 +178,7 @@ def view(model: str, length: str, lang: str) -> View:
         pick(lang, "一层注意力，每一步的形状", "One layer of attention: the shape of every step"),
         lit=largest,
         right=[3],
+        gap=14,
     )
     says.append(
         pick(lang, "最大的是 ", "largest: ")
@@ -262,12 +263,13 @@ def operations(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
     drawing = svg.below(
         svg.bars(
             shares, list(flops), pick(lang, "运算：每一步所占（%）", "share of operations (%)"),
-            decimals=2, top=100, width=130, lit=[i for i, c in enumerate(flops.values()) if c == most],
+            decimals=2, top=100, width=100, lit=[i for i, c in enumerate(flops.values()) if c == most],
         ),
         svg.table(
             [pick(lang, "注意力", "attention"), pick(lang, "百万次运算", "million operations")],
             [[name, millions(count)] for name, count in {**flops, **whole}.items()],
             right=[1],
+            gap=14,
         ),
     )  # fmt: skip
     each = pick(lang, "，", ", ").join(
