@@ -26,8 +26,8 @@ PRINTED: Final[dict[str, Any]] = {
     "extra": 0.0,
     "causal": False,
 }
-CELL: Final = (64.0, 28.0)
-LEFT: Final = 410  # the width of the column of steps
+CELL: Final = (58.0, 28.0)
+LEFT: Final = 352  # the width of the column of steps
 
 
 class Row(NamedTuple):
@@ -111,12 +111,13 @@ def view(query: int, temperature: float, key: int, extra: float, causal: bool, l
     ]  # fmt: skip
     bars = svg.bars(
         row.weights,
-        _names(lang),
+        TOKENS,
         pick(lang, "权重（竖线：印出来的）", "weights (line: the printed one)"),
         decimals=3,
         top=1,
         colour=BLUE,
         lit=[int(row.weights.argmax())],
+        width=240,
         marks=printed,
     )
     left = svg.below(_head(key if extra else None, lang), *matrices, gap=8)
@@ -139,11 +140,6 @@ def view(query: int, temperature: float, key: int, extra: float, causal: bool, l
 
 def _shown(value: float, decimals: int) -> str:
     return number(float(value), decimals) if np.isfinite(value) else "−∞"
-
-
-def _names(lang: str) -> list[str]:
-    """The tokens, in the English edition each with its gloss, on one line."""
-    return [label.replace("\n", " ") for label in token_labels(lang)]
 
 
 def _quoted(token: int, lang: str) -> str:
@@ -177,9 +173,7 @@ def _titles(
     total, one = number(float(row.exps.sum()), 4), number(float(row.weights.sum()), 3)
     return (
         pick(lang, f"{name}缩放后的分数", f"scaled scores of {name}"),
-        pick(lang, f"改动：{what}", f"changed: {what}")
-        if what
-        else pick(lang, "没有改动", "no change"),
+        what or pick(lang, "没有改动", "no change"),
         pick(lang, "① 减去最大值", "① minus the maximum"),
         pick(lang, f"② 取指数，③ 求和：Σ = {total}", f"② exponentials, ③ their sum: Σ = {total}"),
         pick(lang, f"④ 除以和，得权重：Σ = {one}", f"④ over the sum, the weights: Σ = {one}"),
@@ -216,7 +210,7 @@ def _notes(row: Row, query: int, temperature: float, key: int, lang: str) -> tup
         notes = [
             (
                 f"和印出来的最多差 {most}，在「{where}」。",
-                f"Up to {most} away from the printed ones, at {where}.",
+                f"Up to {most} from the printed ones, at {where}.",
             )
         ]
     if np.isfinite(row.changed).sum() == 1:
@@ -224,24 +218,24 @@ def _notes(row: Row, query: int, temperature: float, key: int, lang: str) -> tup
     elif temperature < 1:
         why = (
             f"温度 {warm} 小于 1：分数的差拉大，权重更尖。",
-            f"Temperature {warm}, below 1: larger differences, more peaked.",
+            f"Temperature {warm}, below 1: more peaked.",
         )
     elif temperature > 1:
         why = (
             f"温度 {warm} 大于 1：分数的差缩小，权重更平。",
-            f"Temperature {warm}, above 1: smaller differences, flatter.",
+            f"Temperature {warm}, above 1: flatter.",
         )
     else:
         why = (
             f"温度 {warm}：除以 1，和没除一样。",
-            f"Temperature {warm}: dividing by 1 changes nothing.",
+            f"Temperature {warm}: dividing by 1 does nothing.",
         )
     notes.append(why)
     if np.isneginf(row.changed[key]):
         notes.append(
             (
                 f"「{changed}」被遮住了：它的分数加多少，都不改变什么。",
-                f"{changed} is masked: adding to its score changes nothing.",
+                f"{changed} is masked: adding changes nothing.",
             )
         )
     return tuple(pick(lang, *note) for note in notes)
@@ -258,7 +252,8 @@ def _stops(low: float, high: float) -> dict[str, float]:
 
 def explorer(lang: str) -> Explorer:
     """Pick a row, change one score and the temperature, hide what comes after; starts as printed."""
-    names = {name: n for n, name in enumerate(_names(lang))}
+    names = {token: n for n, token in enumerate(TOKENS)}
+    glossed = {name.replace("\n", " "): n for n, name in enumerate(token_labels(lang))}
     temperatures, extras = _stops(COLDEST, WARMEST), _stops(-MOST, MOST)
     start = PRINTED
     return Explorer(
@@ -268,7 +263,7 @@ def explorer(lang: str) -> Explorer:
             "temperature": stops(
                 lang, "温度（除以它）", "temperature (÷)", temperatures, start["temperature"]
             ),
-            "key": choice(lang, "改哪个键的分数", "key to change", names, start["key"]),
+            "key": choice(lang, "改哪个键的分数", "key to change", glossed, start["key"]),
             "extra": stops(lang, "给这个分数加", "added to its score", extras, start["extra"]),
             "causal": tick(
                 lang,
