@@ -1,5 +1,6 @@
 """03's explorer without a browser: every number shown is the library's, in words and in the drawing."""
 
+import asyncio
 import re
 from typing import Literal
 
@@ -8,7 +9,7 @@ import pytest
 
 import byhand
 from byhand import svg, worked
-from byhand.explorer import Explorer, View, slider
+from byhand.explorer import PAINT_S, READ_S, Explorer, View, slider
 from byhand.explorers.weighing import COMPUTED, STEPS, computed, explorer, view, with_weight
 from byhand.figures import ORANGE
 from byhand.toy import TOKENS, Toy, reproduces
@@ -216,3 +217,22 @@ def test_a_message_stands_without_the_formula_of_another_state() -> None:
     assert formula.value == "$$\nn = 1\n$$"
     assert made.set(n=2).problem == "n is too large." and formula.value == ""
     assert made.set(n=0).problem == "" and formula.value == "$$\nn = 0\n$$"
+
+
+def test_in_a_page_the_formula_follows_the_drawing_of_the_last_move() -> None:
+    async def drag() -> None:
+        made = explorer("en")
+        formula = made.box.children[-2]
+        await asyncio.sleep(READ_S)
+        for weights, wait in (((0.0, 0.05, 0.1), PAINT_S), ((0.15, 0.2), READ_S)):
+            before = formula.value
+            for weight in weights:
+                made.controls["weight"].value = weight
+                assert made.says == "\n".join(view(1, 1, 1, weight, "en").says)  # drawn at once
+                assert formula.value == before
+            await asyncio.sleep(wait + 0.1)
+            assert formula.value == f"$$\n{view(1, 1, 1, weights[-1], 'en').formula}\n$$"
+        made.set(weight=1.0)
+        assert formula.value == f"$$\n{view(1, 1, 1, 1.0, 'en').formula}\n$$"  # code does not wait
+
+    asyncio.run(drag())

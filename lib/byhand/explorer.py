@@ -5,8 +5,10 @@ drawn and numbers in words. So every state can be tested without a browser; the 
 what was moved. Its plain text, which a notebook stores and GitHub shows, is the present state in words.
 """
 
+import asyncio
 import html
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +29,8 @@ ALERT = (
     '<div role="alert" style="border-left:4px solid {edge};padding:6px 10px;margin:4px 0;'
     'color:var(--jp-ui-font-color1,#222)">{what}</div>'
 )
+PAINT_S = 0.03  # two frames of a page: time to paint a drawing before a formula is typeset
+READ_S = 0.25  # nobody reads formulas that change faster
 
 
 # What a button sets: fixed values, or a function of the present ones.
@@ -85,6 +89,9 @@ class Explorer:
         self.controls = dict(controls)
         self.picture = ipywidgets.HTML()
         self._formula = ipywidgets.HTMLMath() if typeset else None
+        self._latex = ""  # what the formula is to be; it may wait for its turn
+        self._waiting = False
+        self._typeset_at = 0.0
         self.problem = ""
         self._now: View | None = None
         self._quiet = False
@@ -165,9 +172,9 @@ class Explorer:
 
     def _moved(self, _: Any) -> None:
         if not self._quiet:
-            self._redraw()
+            self._redraw(drawing_first=True)
 
-    def _redraw(self) -> None:
+    def _redraw(self, drawing_first: bool = False) -> None:
         """Draw the present state; whatever goes wrong is said in the explorer."""
         try:
             view = self._view(**self.values)
@@ -179,13 +186,34 @@ class Explorer:
         else:
             self.problem, self._now = "", view
             self.picture.value = svg.written(view.drawing, "\n".join((self.title, *view.says)))
-            if self._formula is not None:
-                self._formula.value = f"$$\n{view.formula}\n$$" if view.formula else ""
+            self._latex = f"$$\n{view.formula}\n$$" if view.formula else ""
+            self._show_formula(drawing_first)
+
+    def _show_formula(self, later: bool) -> None:
+        """Have the formula typeset. That takes a page some 30 ms, in which nothing else moves: `later`
+        lets the drawing go first, and fewer formulas than drawings follow a drag, the last one always.
+        Without an event loop there is no page to wait for.
+        """
+        try:
+            loop = asyncio.get_running_loop() if later and self._formula is not None else None
+        except RuntimeError:
+            loop = None
+        if loop is None:
+            self._typeset()
+        elif not self._waiting:
+            self._waiting = True
+            next_one = self._typeset_at + READ_S - time.monotonic()
+            loop.call_later(max(PAINT_S, next_one), self._typeset)
+
+    def _typeset(self) -> None:
+        self._waiting, self._typeset_at = False, time.monotonic()
+        if self._formula is not None:
+            self._formula.value = self._latex
 
     def _say(self, what: str, edge: str) -> None:
         self.problem = what
-        if self._formula is not None:
-            self._formula.value = ""  # that of the last state would stand beside the message
+        self._latex = ""  # that of the last state would stand beside the message
+        self._typeset()
         self.picture.value = ALERT.format(edge=edge, what=html.escape(what))
 
     # ---- showing itself

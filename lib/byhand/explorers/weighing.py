@@ -17,7 +17,7 @@ from byhand.worked import number
 COMPUTED: Final[Literal["computed"]] = "computed"  # the weight as the softmax gave it
 STEPS: Final = 20  # of the weight, from 0 to 1
 XIAN: Final = TOKENS.index("西安")
-CELL: Final = (46, 27)
+CELL: Final = (43, 27)
 
 
 @cache
@@ -130,7 +130,7 @@ def _about(
     return pick(
         lang,
         f"{whose}从 {old} 改成 {new}，另外五个都乘 {factor}。",
-        f"{whose} goes from {old} to {new}, and the other five are multiplied by {factor}.",
+        f"{whose} goes from {old} to {new}, the other five times {factor}.",
     )
 
 
@@ -159,10 +159,10 @@ def _product(
     )  # fmt: skip
     middle = weights_drawn.height - CELL[1] * len(a) / 2
     times, equals = (
-        svg.Drawing(14, middle, svg.text(7, middle, sign, size=size, bold=True))
+        svg.Drawing(12, middle, svg.text(6, middle, sign, size=size, bold=True))
         for sign, size in (("·", 30), ("=", 24))
     )
-    return svg.beside(weights_drawn, times, values_drawn, equals, context_drawn, gap=12)
+    return svg.beside(weights_drawn, times, values_drawn, equals, context_drawn, gap=6)
 
 
 def explorer(lang: str) -> Explorer:
