@@ -18,7 +18,7 @@ from byhand.weights import Tensor
 from byhand.words import edition, pick
 from byhand.worked import number
 
-LONGEST: Final = 80  # characters of a search; the longest name has 48
+LONGEST: Final = 80  # characters of a search; the longest name has 47
 ECHOED: Final = 40  # of what was typed, shown again
 SIDE: Final = 120  # pixels of the longest side drawn
 THIN: Final = 2.5  # pixels of a side that would be hard to see
