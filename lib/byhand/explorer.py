@@ -88,7 +88,7 @@ class Explorer:
         self.title, self.lang, self._view = title, lang, view
         self.controls = dict(controls)
         self.picture = ipywidgets.HTML()
-        self._formula = ipywidgets.HTMLMath() if typeset else None
+        self._formula = ipywidgets.HTMLMath(layout={"overflow": "auto hidden"}) if typeset else None
         self._latex = ""  # what the formula is to be; it may wait for its turn
         self._waiting = False
         self._typeset_at = 0.0

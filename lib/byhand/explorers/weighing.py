@@ -17,7 +17,7 @@ from byhand.worked import number
 COMPUTED: Final[Literal["computed"]] = "computed"  # the weight as the softmax gave it
 STEPS: Final = 20  # of the weight, from 0 to 1
 XIAN: Final = TOKENS.index("西安")
-CELL: Final = (43, 27)
+CELL: Final = (45, 27)
 
 
 @cache
@@ -144,7 +144,7 @@ def _product(
     scale = colour_scale([v], "context")  # one for both: a mean stays among its values
     weights_drawn = svg.matrix(
         a, "weights",
-        pick(lang, "权重 A（行：查询，列：键）", "weights A (rows: queries, columns: keys)"),
+        pick(lang, "权重 A（查询 × 键）", "weights A (queries × keys)"),
         TOKENS, TOKENS,
         decimals=3, scale=(0, 1), cell=CELL, lit=[(query, key)], outlined_row=query,
     )  # fmt: skip
@@ -159,10 +159,10 @@ def _product(
     )  # fmt: skip
     middle = weights_drawn.height - CELL[1] * len(a) / 2
     times, equals = (
-        svg.Drawing(12, middle, svg.text(6, middle, sign, size=size, bold=True))
+        svg.Drawing(10, middle, svg.text(5, middle, sign, size=size, bold=True))
         for sign, size in (("·", 30), ("=", 24))
     )
-    return svg.beside(weights_drawn, times, values_drawn, equals, context_drawn, gap=6)
+    return svg.beside(weights_drawn, times, values_drawn, equals, context_drawn, gap=9)
 
 
 def explorer(lang: str) -> Explorer:
