@@ -185,8 +185,8 @@ def test_a_control_that_is_not_there_is_refused() -> None:
 def test_a_value_the_control_cannot_take_is_refused(wrong: Any) -> None:
     explorer = made("en")
     with pytest.raises(ValueError, match="the control a cannot take"):
-        explorer.set(a=wrong)
-    assert explorer.values == {"a": 1, "b": True}
+        explorer.set(b=False, a=wrong)
+    assert explorer.values == {"a": 1, "b": True} and explorer.says == "a = 1\nb = True"
 
 
 def test_its_plain_text_is_what_a_notebook_stores() -> None:

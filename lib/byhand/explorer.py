@@ -137,10 +137,15 @@ class Explorer:
                     f"没有叫 {name!r} 的控件。有的是：{known}",
                     f"there is no control {name!r}; there are: {known}",
                 )
+        before = self.values
         self._quiet = True
         try:
             for name, value in values.items():
                 self._put(name, value)
+        except ValueError:  # all of them or none
+            for name, value in before.items():
+                self.controls[name].value = value
+            raise
         finally:
             self._quiet = False
         self._redraw()
@@ -154,7 +159,6 @@ class Explorer:
 
     def _put(self, name: str, value: Any) -> None:
         control = self.controls[name]
-        before = control.value
         try:
             control.value = value
         except traitlets.TraitError:
@@ -162,7 +166,6 @@ class Explorer:
         else:
             taken = control.value == value  # a slider stops at its ends without a word
         if not taken:
-            control.value = before
             refuse(f"控件 {name} 不能取 {value!r}。", f"the control {name} cannot take {value!r}")
 
     def _button(self, name: str, press: Press) -> ipywidgets.Button:
