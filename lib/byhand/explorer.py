@@ -241,22 +241,17 @@ def _in_language(told: str, lang: str) -> str:
 
 
 def slider(
-    lang: str,
-    zh: str,
-    en: str,
-    value: float,
-    low: float,
-    high: float,
-    step: float = 1,
-    *,
-    decimals: int = 2,
+    lang: str, zh: str, en: str, value: float, low: float, high: float, step: float = 1
 ) -> ipywidgets.ValueWidget:
-    """A slider with its name before it and its value behind it, fractions with that many decimals."""
+    """A slider with its name before it and its value behind it.
+
+    For fractions that a notebook sets, take `stops`: a slider of floats in the browser answers a value
+    set from Python with the same but for a rounding error, and so undoes what was set after it.
+    """
     whole = all(float(n).is_integer() for n in (value, low, high, step))
     made = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
     return made(
         value=value, min=low, max=high, step=step, description=pick(lang, zh, en),
-        readout_format="d" if whole else f".{decimals}f",
         continuous_update=True, style=_STYLE, layout=_LAYOUT,
     )  # fmt: skip
 

@@ -242,11 +242,7 @@ def _notes(row: Row, query: int, temperature: float, key: int, lang: str) -> tup
 
 
 def _stops(low: float, high: float) -> dict[str, float]:
-    """From low to high in tenths, as shown and as counted.
-
-    Not a slider of floats: in the browser those send back a value that Python has set, changed by a
-    rounding error, and undo what was set after it.
-    """
+    """From low to high in tenths, as shown and as counted."""
     return {number(n / 10, 1): n / 10 for n in range(round(10 * low), round(10 * high) + 1)}
 
 
