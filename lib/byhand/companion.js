@@ -1,6 +1,7 @@
 // Runs in the page beside an explorer. Sliders of ipywidgets have no accessible name: each gets that
-// of its label. When the picture has changed and rested a little, its first changed line is spoken.
-// Where the system has no Chinese font, that of the figures is used; the kernel sends it, once a page.
+// of its label, and a slider over words says the word, not its place. Menus keep their arrow keys.
+// When the picture has changed and rested a little, its first changed line is spoken. Where the system
+// has no Chinese font, that of the figures is used; the kernel sends it, once a page.
 const REST_MS = 600;
 const FONT = "Attention by Hand";
 
@@ -35,13 +36,23 @@ function bringFont(model) {
 
 function nameSliders(box) {
   for (const slider of box.querySelectorAll(".widget-slider")) {
-    const label = slider.querySelector(".widget-label");
-    if (!label) continue;
-    for (const part of slider.querySelectorAll('[role="slider"], .widget-readout')) {
-      part.setAttribute("aria-label", label.textContent);
+    const name = slider.querySelector(".widget-label")?.textContent;
+    const handle = slider.querySelector('[role="slider"]');
+    const readout = slider.querySelector(".widget-readout");
+    if (!name || !handle || !readout) continue;
+    handle.setAttribute("aria-label", name);
+    if (readout.isContentEditable) {
+      readout.setAttribute("role", "textbox");
+      readout.setAttribute("aria-label", name);
+    } else {
+      handle.setAttribute("aria-valuetext", readout.textContent);
     }
-    slider.querySelector(".widget-readout")?.setAttribute("role", "textbox");
   }
+}
+
+// JupyterLab would take the arrow keys from a menu, to go from cell to cell.
+function keepKeys(box) {
+  for (const menu of box.querySelectorAll("select")) menu.dataset.lmSuppressShortcuts = "true";
 }
 
 function lines(box) {
@@ -65,6 +76,7 @@ export default {
       }
       if (hasFont()) useFont(box);
       nameSliders(box);
+      keepKeys(box);
       before = lines(box);
       observer = new MutationObserver((changes) => {
         if (changes.every((change) => el.contains(change.target))) return;
