@@ -181,12 +181,6 @@ def matrix(
             body.append(rectangle(x, y, w - 1, h - 1, fill=fill))
             shown = number(float(value), decimals)
             body.append(text(x + w / 2, y + h / 2, shown, colour=_ink_on(fill), size=SIZE - 1))
-    for i in rules:
-        y = top + checks.index("rules", i, len(array)) * h - 0.5
-        body.append(
-            f'<line x1="{left - 4:.1f}" x2="{left + w * len(columns) + 3:.1f}" y1="{y:.1f}" '
-            f'y2="{y:.1f}" stroke="{INK}" stroke-width="1.6"/>'
-        )
     right, bottom = left + w * len(columns), top + h * len(array)
     outlines: list[tuple[float, float, float, float]] = []
     if outlined_row is not None:
@@ -196,9 +190,15 @@ def matrix(
         x = left + checks.index("outlined_column", outlined_column, len(columns)) * w - 1
         y = SIZE * 1.5 + 2  # above the labels, below the title
         outlines.append((x, y, w + 1, bottom - y))
+    levels = [top + checks.index("rules", i, len(array)) * h - 0.5 for i in rules]
     # Paper under the ink: on a dark page both are needed to be seen on light cells.
     for line, thick in ((PAPER, 4), (INK, 1.5)):
         body += [rectangle(*outline, line=line, thick=thick) for outline in outlines]
+        body += [
+            f'<line x1="{left - 4:.1f}" x2="{right + 3:.1f}" y1="{y:.1f}" y2="{y:.1f}" '
+            f'stroke="{line}" stroke-width="{thick}"/>'
+            for y in levels
+        ]
     for i, j in lit:
         x, y = left + j * w, top + i * h
         body.append(rectangle(x + 0.5, y + 0.5, w - 2, h - 2, line=LIT, thick=2.5))
