@@ -21,7 +21,7 @@ FURTHEST: Final = 2.0  # of what can be added to an entry
 _HEADS: Final = 2
 _D_HEAD: Final = 2
 _WIDTH: Final = _HEADS * _D_HEAD  # of the merged heads, and of the output
-_CELL: Final = (68.0, 30.0)
+_CELL: Final = (78.0, 30.0)
 _GAP: Final = 36.0
 
 
@@ -92,8 +92,8 @@ def _outputs(which: NDArray[np.bool_], lang: str) -> str:
     return pick(lang, f"输出 {'、'.join(numbers)}", f"output{plural} {', '.join(numbers)}")
 
 
-def _mixing(w_o: Array, lang: str) -> str:
-    """Whether W_O mixes the heads, and which heads are in which outputs."""
+def _mixing(w_o: Array, lang: str) -> tuple[str, str]:
+    """Whether W_O mixes the heads; and which heads are in which outputs."""
     first, second = heads_reaching(w_o, _HEADS)
     groups = (
         (first & second, "里两个头都有", "both heads reach"),
@@ -107,41 +107,45 @@ def _mixing(w_o: Array, lang: str) -> str:
         if which.any()
     ]
     verdict = (
-        pick(lang, "这个 W_O 把头混起来了：", "This W_O mixes the heads: ")
+        pick(lang, "这个 W_O 把头混起来了。", "This W_O mixes the heads.")
         if np.any(first & second)
-        else pick(lang, "这个 W_O 没有把头混起来：", "This W_O does not mix the heads: ")
+        else pick(lang, "这个 W_O 没有把头混起来。", "This W_O does not mix the heads.")
     )
-    return verdict + pick(lang, "；".join(told) + "。", "; ".join(told) + ".")
+    listed = pick(lang, "；".join(told) + "。", "; ".join(told) + ".")
+    return verdict, listed[0].upper() + listed[1:]
 
 
-def _framed(parts: Parts, unchanged: Parts, row: int, column: int, decimals: int, lang: str) -> str:
-    """The framed entry: what it is, what was added to it, where it leads and what that moved."""
+def _framed(
+    parts: Parts, unchanged: Parts, row: int, column: int, decimals: int, lang: str
+) -> tuple[str, str]:
+    """The framed entry and what was added to it; where it leads and what that moved."""
     old, new = unchanged.w_o[row - 1, column - 1], parts.w_o[row - 1, column - 1]
     head, dimension = (n + 1 for n in divmod(row - 1, _D_HEAD))
-    told = pick(
+    plus, now = number(new - old, 1), number(new, 1)
+    sum_zh, sum_en = (f" 加 {plus} 是 {now}", f" plus {plus} is {now}") if new != old else ("", "")
+    entry = pick(
         lang,
-        f"框住的：第 {row} 行第 {column} 列，{number(old, 1)}",
-        f"Framed: row {row}, column {column}, {number(old, 1)}",
+        f"框住的：第 {row} 行第 {column} 列，{number(old, 1)}{sum_zh}。",
+        f"Framed: row {row}, column {column}, {number(old, 1)}{sum_en}.",
     )
-    if new != old:
-        plus, now = number(new - old, 1), number(new, 1)
-        told += pick(lang, f" 加 {plus} 是 {now}", f" plus {plus} is {now}")
-    told += pick(
+    effect = pick(
         lang,
-        f"。头 {head} 的第 {dimension} 个数{'经过它到' if new else '到不了'}输出 {column}。",
-        f". Number {dimension} of head {head} "
+        f"头 {head} 的第 {dimension} 个数{'经过它到' if new else '到不了'}输出 {column}。",
+        f"Number {dimension} of head {head} "
         f"{'goes through it to' if new else 'does not get to'} output {column}.",
     )
     if new != old and not parts.merged[row - 1]:
-        told += pick(lang, f"头 {head} 关着，输出没有变。", f" Head {head} is off: nothing moved.")
+        effect += pick(
+            lang, f"头 {head} 关着，输出没有变。", f" Head {head} is off: nothing moved."
+        )
     elif new != old:
         moved = number(parts.output[column - 1] - unchanged.output[column - 1], decimals)
-        told += pick(
+        effect += pick(
             lang,
             f"只有输出 {column} 变了，变了 {moved}。",
             f" Only output {column} moved, by {moved}.",
         )
-    return told
+    return entry, effect
 
 
 def _silenced(output: Array, both_on: Array, on: tuple[bool, bool], lang: str) -> str:
@@ -269,16 +273,17 @@ def view(
     if not np.array_equal(parts.w_o, unchanged.w_o):
         title += pick(lang, "，改了一个数", ", one number changed")
     sentences = svg.below(
-        svg.label(mixing, bold=True), svg.label(framed), svg.label(silenced), gap=6
+        svg.label(mixing[0], bold=True), *map(svg.label, (mixing[1], *framed, silenced)), gap=6
     )
+    space = pick(lang, "", " ")
     return View(
         svg.below(
             _drawing(parts, title, name, (row - 1, column - 1), on, decimals, lang), sentences
         ),
         (
             output,
-            mixing,
-            framed,
+            space.join(mixing),
+            space.join(framed),
             silenced,
             pick(lang, "并头后：", "merged: ") + by_head(parts.merged),
             pick(lang, "每个头写的：", "each head writes: ") + by_head(parts.shares),
@@ -298,6 +303,9 @@ def explorer(lang: str) -> Explorer:
     """Choose a W_O and a token, add to one entry, switch the heads on and off."""
     whose = {token: n for n, token in enumerate(TOKENS)}
     whose[f"a = {toy.mixing_example().astype(int).tolist()}"] = EXAMPLE
+    # Not a slider of floats: one sends back a value that Python has set, a rounding error away.
+    most = round(10 * FURTHEST)
+    tenths = {number(n / 10, 1): n / 10 for n in range(-most, most + 1)}
     return Explorer(
         pick(lang, "两个头和 W_O", "Two heads and W_O"),
         {
@@ -307,9 +315,7 @@ def explorer(lang: str) -> Explorer:
             "token": stops(lang, "谁的输出", "output of", whose, TOKENS.index("西安")),
             "row": slider(lang, "W_O 的行", "row of W_O", 1, 1, _WIDTH),
             "column": slider(lang, "W_O 的列", "column of W_O", 1, 1, _WIDTH),
-            "added": slider(
-                lang, "给那个数加上", "add to the entry", 0.0, -FURTHEST, FURTHEST, 0.1
-            ),
+            "added": stops(lang, "给那个数加上", "add to the entry", tenths, 0.0),
             "head_1": tick(lang, "头 1 开着", "head 1 on", True),
             "head_2": tick(lang, "头 2 开着", "head 2 on", True),
         },
