@@ -324,7 +324,8 @@ def test_it_moves_and_shows_the_library_s_numbers(
         after = opened.values()[control]
         assert between != after or before != between
         assert between != after or not isinstance(
-            opened.twin.controls[control], ipywidgets.Checkbox | ipywidgets.Text
+            opened.twin.controls[control],
+            ipywidgets.Checkbox | ipywidgets.Text,
         )
         assert opened.page.locator("#typed").count() == 0
     for button in opened.twin.buttons:  # the last one goes back to the start
@@ -332,7 +333,11 @@ def test_it_moves_and_shows_the_library_s_numbers(
         opened.follows(button)
     assert opened.values() == start
 
-    # Everything that can have the focus has a name.
+    # Everything that can have the focus has a name, and a slider over words says the word.
+    for name_of, control in opened.twin.controls.items():
+        if isinstance(control, ipywidgets.SelectionSlider):
+            told = opened.control(name_of).get_by_role("slider").get_attribute("aria-valuetext")
+            assert told == control._options_labels[control.index]
     for control in opened.twin.controls.values():
         role = {ipywidgets.Checkbox: "checkbox", ipywidgets.Dropdown: "combobox"}.get(
             type(control), "textbox" if isinstance(control, ipywidgets.Text) else "slider"
