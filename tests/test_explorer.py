@@ -295,12 +295,18 @@ def test_scaling_shows_the_library_s_numbers_everywhere(lang: str) -> None:
             number(float(many.std()), 2),
             "  ".join(number(s, 2) for s in row),
             "  ".join(number(w, 3) for w in weights),
-            number(float(softmax_jacobian(weights).max()), 4),
+            scaling.small(float(softmax_jacobian(weights).max()), 4, lang),
         ):
             assert text in told
         drawn = texts(shown.drawing)
         for s, w in zip(row, weights, strict=True):
             assert number(s, 2) in drawn and number(w, 3) in drawn
+
+
+def test_too_small_for_its_decimals_is_said() -> None:
+    assert scaling.small(0.25, 4, "en") == "0.2500"
+    assert scaling.small(4e-6, 4, "en") == "under 0.0001"
+    assert scaling.small(4e-6, 4, "zh") == "不到 0.0001"
 
 
 def test_scaling_keeps_the_spread() -> None:

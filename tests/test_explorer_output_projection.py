@@ -129,6 +129,7 @@ def heads_of(w_o: Array) -> list[str]:
 def test_it_says_whether_the_heads_are_mixed(
     lang: str, mixes: str, apart: str, both: str, one: str, none: str
 ) -> None:
+    together = {"zh": "两个头", "en": "both"}[lang]
     for state in states():
         held = heads_of(by_loops(state)[0])
         shown = view(*state, lang=lang)
@@ -146,7 +147,7 @@ def test_it_says_whether_the_heads_are_mixed(
             listed = re.findall(r"\d", re.sub("(头|head) [12]", "", part))
             assert listed == numbers, (state, said)
         headings = [
-            one.format(h).replace("head 1+2", "heads 1+2") if h else none for h in held
+            {"1+2": together, "": none}.get(h, one.format(h)) for h in held
         ]  # the columns of what the heads write
         drawn = texts(shown.drawing)
         assert any(drawn[n : n + 4] == headings for n in range(len(drawn))), (state, headings)
@@ -178,7 +179,9 @@ def test_it_says_what_the_framed_entry_does(lang: str) -> None:
         old, new = PRESETS[preset][row - 1, column - 1], w_o[row - 1, column - 1]
         numbers = [str(row), str(column), number(old, 1)]
         if added:
-            numbers += [number(added, 1), number(new, 1)]
+            numbers += [number(abs(added), 1), number(new, 1)]
+            more = {"zh": "加减", "en": ("plus", "less")}[lang][int(added < 0)]
+            assert f" {more} {numbers[3]}" in said
         head, dimension = str((row + 1) // 2), str(2 - row % 2)
         numbers += [head, dimension] if lang == "zh" else [dimension, head]
         numbers.append(str(column))
@@ -186,7 +189,9 @@ def test_it_says_what_the_framed_entry_does(lang: str) -> None:
             moved = output[column - 1] - by_loops((*state[:4], 0.0, *state[5:]))[3][column - 1]
             np.testing.assert_allclose(moved, merged[row - 1] * (new - old), rtol=0, atol=1e-12)
             on = state[5:][(row - 1) // 2]
-            numbers += [str(column), number(moved, decimals)] if on else [head]
+            numbers += [str(column), number(abs(moved), decimals)] if on else [head]
+            way = {"zh": ("多了", "少了"), "en": ("up", "down")}[lang][int(moved < 0)]
+            assert way in said or not on
             assert on or moved == 0
         assert re.findall(r"-?\d+(?:\.\d+)?", said) == numbers, (state, said)
         to_none = {"zh": "到不了", "en": "does not get to"}[lang]

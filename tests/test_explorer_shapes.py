@@ -75,6 +75,7 @@ def test_the_cache_is_the_library_s(lang: str) -> None:
         shown = view(name, str(n), lang)
         told, drawn = "\n".join(shown.says), texts(shown.drawing)
         if name == "BERT-Large":
+            assert not any(row.symbol == "h" for row in shapes.steps(m, n, lang))
             assert "GB" not in told and {"zh": "没有键值缓存", "en": "no K/V cache"}[lang] in told
             continue
         layer = m._replace(n_layers=1)
@@ -88,7 +89,7 @@ def test_the_cache_is_the_library_s(lang: str) -> None:
             assert times and abs(float(times[1]) - full / kept) < 0.05
             assert m.compressed or float(times[1]) == m.n_heads / m.n_kv_heads
             assert sized(full, lang) in told and sized(full, lang) in drawn
-            assert {"zh": f"{times[1]} 倍", "en": times[1]}[lang] in drawn
+            assert times[1] in drawn
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -98,7 +99,7 @@ def test_the_operations_are_the_library_s(lang: str) -> None:
         shown = view(name, str(n), lang)
         told, drawn = shown.says[-1], texts(shown.drawing)
         if m.compressed:
-            assert {"zh": "没有数", "en": "not counted"}[lang] in told
+            assert {"zh": "没有数运算", "en": "not counted"}[lang] in told
             continue
         flops = models.attention_flops(m, n)
         layer = sum(flops.values())

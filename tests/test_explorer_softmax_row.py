@@ -79,7 +79,7 @@ def test_every_number_is_said_and_drawn(lang: str) -> None:
         first, key, best = shown.says[0], state[2], int(weights.argmax())
         assert TOKENS[state[0]] in first and f"{weights[key]:.3f}" in first
         assert f"{weights[best]:.3f}" in first and TOKENS[best] in first
-        assert ({"zh": "六个权重里最大", "en": "the largest of the six"}[lang] in first) == (
+        assert ({"zh": "六个里最多", "en": "the largest of the six"}[lang] in first) == (
             key == best
         )
         # And every sentence that is said stands in the drawing.

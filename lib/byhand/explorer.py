@@ -299,6 +299,11 @@ def typed_whole(name: str, typed: str, low: int, high: int) -> int:
     plain = re.sub(r"[\s,_]", "", unicodedata.normalize("NFKC", typed)).lower()
     found = re.fullmatch(r"([0-9]{1,15})(k?)", plain)
     value = int(found[1]) * (1024 if found[2] else 1) if found else None
+    if not plain:
+        refuse(
+            f"{name} 要写 {low} 到 {high} 之间的整数，现在还空着。",
+            f"{name} is a whole number from {low} to {high}; nothing is written yet.",
+        )
     if value is None or not low <= value <= high:
         refuse(
             f"{name} 要写 {low} 到 {high} 之间的整数，写的是“{typed}”。",

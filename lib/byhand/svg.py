@@ -217,11 +217,13 @@ def bars(
     lit: Collection[int] = (),
     width: float = 260,
     marks: ArrayLike | None = None,
+    told: Sequence[str] | None = None,
 ) -> Drawing:
     """Bars lying down, one a label, each with its number behind it; negative ones go to the left.
 
     values [n]; `top` is the size of a full bar; `lit` bars are framed. `marks` [n] are numbers to
-    compare with, each drawn as a line across its bar.
+    compare with, each drawn as a line across its bar. `told` is written behind the bars in place of
+    the numbers.
     """
     array = checks.row("values", values, len(labels))
     marked = array if marks is None else checks.row("marks", marks, len(labels))
@@ -240,7 +242,7 @@ def bars(
         frame = LIT if n in lit else "none"
         start = zero - long if below_zero else zero
         body.append(rectangle(start, y + 4, long, h - 8, fill=colour, line=frame, thick=2.5))
-        shown = number(float(value), decimals)
+        shown = number(float(value), decimals) if told is None else told[n]
         end, anchor = (start - 6, "end") if below_zero else (start + long + 6, "start")
         if marks is not None:
             x = zero + full_long * max(-1.0, min(float(marked[n]) / full, 1.0))

@@ -470,14 +470,14 @@ except ValueError as error:
 # %% [markdown] lang="zh"
 # ### 动一动：温度、一个分数、遮罩
 #
-# 下面是「西安」这一行的四步，和图 7-4 一样。可以换一行，也可以动三样东西。一是给一个键的分数加上一个数。二是温度：所有分数都除以它，是 1 就不变，小于 1 就把差拉大，权重变尖。三是因果遮罩。条形上的竖线是文章印出来的权重，按钮回到印出来的那一行。
+# 下面是「西安」这一行的四步，和图 7-4 一样。可以换一行，也可以动三样东西。一是给一个键的分数加上一个数。二是温度：加完以后，所有分数都除以它，是 1 就不变，小于 1 就把差拉大，权重变尖。三是因果遮罩。橙框框住每一步最大的。条形上的竖线是文章印出来的权重，按钮回到「西安」这一行，什么都不改。
 #
 # 先猜：「今天」分到 {{ weights[西安, 今天]:.3f }}。别的分数不动，它的分数要加多少，才能分到一半？
 
-# %% [markdown] lang="en" of="2834043c"
+# %% [markdown] lang="en" of="014b584f"
 # ### Move it: temperature, one score, the mask
 #
-# Below are the four steps for the row 西安, as in figure 7-4. You can choose another row, and change three things. Add a number to the score of one key. Set the temperature: all scores are divided by it. At 1 nothing changes; below 1 the scores move apart and the weights get more peaked. Put on the causal mask. The line across each bar is the weight that the article prints, and the button goes back to the printed row.
+# Below are the four steps for the row 西安, as in figure 7-4. You can choose another row, and change three things. Add a number to the score of one key. Set the temperature: after the addition, all scores are divided by it. At 1 nothing changes; below 1 the scores move apart and the weights get more peaked. Put on the causal mask. The largest number of each step is framed in orange. The line across each bar is the weight that the article prints, and the button goes back to the row 西安, unchanged.
 #
 # Guess first: 今天 gets {{ weights[西安, 今天]:.3f }}. With the other scores left alone, how much must be added to its score for it to get half?
 
@@ -521,12 +521,12 @@ _ = explorer.reset()
 # %% [markdown] lang="zh"
 # 加 {{ needed:.2f }}。分数加 $x$，指数值乘 $e^x$。要占一半，它就得和另外五个的和一样大，所以 $x$ 是 {{ 1 - p:.3f }} 比 {{ p:.3f }} 的对数。滑块停在 {{ min(share):.1f }} 是 {{ share[min(share)]:.3f }}，停在 {{ max(share):.1f }} 是 {{ share[max(share)]:.3f }}。另外五个都变小，它们之间的比不变。
 #
-# 后面两行：温度取二分之一，等于乘 2，正好抵消缩放。「今天」这一行就是上面不缩放的那一行，「？」占 {{ unscaled_weights[今天, 问号]:.3f }}。遮住以后，给「天气」的分数加 5，「西安」这一行一个权重也不变：−∞ 加上 5 还是 −∞。
+# 后面两行：温度取二分之一，等于乘 2；缩放除的是 $\sqrt 4 = 2$，正好抵消。「今天」这一行就是上面不缩放的那一行，「？」占 {{ unscaled_weights[今天, 问号]:.3f }}。遮住以后，给「天气」的分数加 5，「西安」这一行一个权重也不变：−∞ 加上 5 还是 −∞。
 
-# %% [markdown] lang="en" of="b0c6b68c"
+# %% [markdown] lang="en" of="b9a18d13"
 # {{ needed:.2f }}. Adding $x$ to a score multiplies its exponential by $e^x$. For half of the attention it must be as large as the other five together, so $x$ is the logarithm of {{ 1 - p:.3f }} over {{ p:.3f }}. At {{ min(share):.1f }} the slider gives {{ share[min(share)]:.3f }}, at {{ max(share):.1f }} it gives {{ share[max(share)]:.3f }}. The other five all shrink, and their ratios stay the same.
 #
-# The last two lines: a temperature of one half multiplies by 2 and cancels the scaling. The row 今天 is the unscaled row from above, with {{ unscaled_weights[今天, 问号]:.3f }} for ？. With the mask on, adding 5 to the score of 天气 changes no weight in the row 西安: −∞ plus 5 is still −∞.
+# The last two lines: a temperature of one half multiplies by 2. The scaling divides by $\sqrt 4 = 2$, so the two cancel. The row 今天 is the unscaled row from above, with {{ unscaled_weights[今天, 问号]:.3f }} for ？. With the mask on, adding 5 to the score of 天气 changes no weight in the row 西安: −∞ plus 5 is still −∞.
 
 # %% [markdown] lang="zh"
 # ## 一个错：softmax 做错了方向

@@ -270,6 +270,9 @@ layer = multi_head_attention(X, W_Q, W_K, W_V, W_O, n_heads=2)
 assert np.allclose(layer.output, output, rtol=0, atol=1e-12)
 print(show.rows(output))
 
+# %%
+worked.projection(merged, W_O, 西安, 0, "y")
+
 # %% [markdown] lang="zh"
 # 这就是注意力层交出去的东西。整条路画在一起（文章的图 7-8）：
 
@@ -290,15 +293,7 @@ figures.heads_flow(layer, 西安, lang)
 # Four choices of $W_O$. Above the line are the rows of head 1, below it those of head 2. Under each column stand the heads that this output holds.
 
 # %%
-identity = np.eye(4)
-block_diagonal = np.array([[0.5, 1, 0, 0], [1, -0.5, 0, 0], [0, 0, 0.5, 1], [0, 0, 1, -0.5]])
-heads_swapped = identity[[2, 3, 0, 1]]
-choices = {
-    "identity": identity,
-    "block-diagonal": block_diagonal,
-    "heads swapped": heads_swapped,
-    "the printed one": W_O,
-}
+choices = toy.output_projections()  # four W_O by name, [4, 4] each
 figures.mixing(choices, 2, lang)
 
 # %%
@@ -411,6 +406,67 @@ assert np.allclose(renamed.output, output, rtol=0, atol=1e-12)
 
 # %% [markdown] lang="en" of="0f71da46"
 # Swap the heads together with their blocks, and nothing changes. Swap the heads alone, and other numbers come out. The first number stays by chance: column 1 of $W_O$ multiplies the first number of both heads by {{ W_O[0, 0]:.1f }}, so their order does not show. The order as such means nothing. It has to agree with the $W_O$ that was trained.
+
+# %% [markdown] lang="zh"
+# ### 动一动：两个头和 W_O
+#
+# 选一个 $W_O$，再选一个词；最后一站是上面的 [10, 1, 2, 8]。行、列两个滑块在 $W_O$ 里框住一个数，第三个滑块决定给它加多少。两个勾选框开关两个头，关着的头写 0。跟着变的是每个头写的数、它们的和，还有这个 $W_O$ 有没有把头混起来。并头后的四个数竖着写：每个数站在它要乘的那一行前面。橙框有三个：$W_O$ 里选中的数、它要乘的数、它写到的输出。最下面的算式算的是这个输出。
+#
+# 先猜：看「西安」，关掉头 2。用印出来的 $W_O$，四个输出里几个不变？换成分块对角呢？
+
+# %% [markdown] lang="en" of="47c504c7"
+# ### Move it: two heads and W_O
+#
+# Choose a $W_O$, then a token; the last stop is the [10, 1, 2, 8] from above. The sliders for row and column frame one number of $W_O$, and the third says how much to add to it. The two boxes switch the heads on and off; a head that is off writes zeros. What follows is what each head writes, their sum, and whether this $W_O$ mixes the heads. The four merged numbers are set upright: each stands before the row that it multiplies. Three numbers are framed in orange: the one chosen in $W_O$, the one it multiplies, and the output it goes into. The formula at the bottom gives that output.
+#
+# Guess first: look at 西安 and switch head 2 off. With the printed $W_O$, how many of the four outputs stay as they are? And with the block-diagonal one?
+
+# %%
+from byhand.explorers import output_projection
+
+explorer = output_projection.explorer(lang)
+explorer
+
+# %%
+kept = {}  # outputs that stay without head 2; what the explorer shows, held against only_head_1
+for name, w_o in choices.items():
+    explorer.set(preset=name, head_2=False)
+    without_2 = only_head_1[西安] @ w_o  # [4] @ [4, 4] -> [4]
+    assert "  ".join(f"{x:z.3f}" for x in without_2) in explorer.says.splitlines()[0]
+    kept[name] = [c + 1 for c in range(4) if np.isclose(without_2[c], (merged[西安] @ w_o)[c])]
+    print(f"outputs that stay: {kept[name]}   {name}")
+_ = explorer.reset()
+assert kept["identity"] == kept["block-diagonal"] == [1, 2] and kept["heads swapped"] == [3, 4]
+
+# %% [markdown] lang="zh"
+# 印出来的：{{ len(kept["the printed one"]) }} 个，它的每个输出里都有头 2。分块对角：{{ len(kept["block-diagonal"]) }} 个；头 2 只写输出 3、4，它一关，这两个就成了 0。单位矩阵和两头对调也各留 {{ len(kept["identity"]) }} 个，只是对调以后留下的是后两个。
+#
+# 再猜：分块对角的 16 个数里，要改几个，才能让头 1 写到输出 3？
+
+# %% [markdown] lang="en" of="fc9829a6"
+# With the printed one {{ len(kept["the printed one"]) }}: head 2 is in each of its outputs. With the block-diagonal one {{ len(kept["block-diagonal"]) }}: head 2 writes to outputs 3 and 4 only, and once it is off these two are 0. The identity and the swap keep {{ len(kept["identity"]) }} each as well, but after the swap it is the last two that stay.
+#
+# Guess again: of the 16 numbers of the block-diagonal one, how many must change for head 1 to write to output 3?
+
+# %%
+reached = choices["block-diagonal"].copy()
+reached[0, 2] += 0.5  # row 1, column 3
+explorer.set(preset="block-diagonal", row=1, column=3, added=0.5)
+assert "  ".join(f"{x:z.3f}" for x in merged[西安] @ reached) in explorer.says.splitlines()[0]
+both = reached[:2].any(axis=0) & reached[2:].any(axis=0)  # [4]; outputs with both heads
+assert list(both) == [False, False, True, False]
+print(explorer.says.splitlines()[1])
+
+explorer.reset().set(token=output_projection.EXAMPLE)  # [10, 1, 2, 8] once more
+assert "  ".join(f"{x:z.1f}" for x in y) in explorer.says.splitlines()[0]
+print(explorer.says.splitlines()[0])
+_ = explorer.reset()
+
+# %% [markdown] lang="zh"
+# 1 个就够：第 1 行第 3 列，或者第 2 行第 3 列，改成不是 0 的数。它把头 1 带进了输出 3，那里原来只有头 2。一个输出里有了两个头，这个 $W_O$ 就把头混起来了。
+
+# %% [markdown] lang="en" of="313f839a"
+# One is enough: row 1, column 3, or row 2, column 3, made anything but 0. It brings head 1 into output 3, where head 2 used to be alone. With both heads in one output, this $W_O$ mixes heads.
 
 # %% [markdown] lang="zh"
 # ### 方阵会瞒住错误

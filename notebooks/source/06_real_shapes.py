@@ -356,12 +356,12 @@ figures_real.score_by_distance(distances, by_pair, lang)
 # %% [markdown] lang="zh"
 # 下面三个滑块：查询的位置，键的位置，第几对。左边两个圆是转以前和转以后，实线箭头是查询，虚线箭头是键。表里是转过的角度。最下面是这一对的点积随距离怎么变，圆点在现在的距离上。两个按钮把两个位置一起挪。（键在查询后面，距离就是负的；有因果遮罩的模型用不到那一半。）
 #
-# 先猜：查询在 200，键在 0。第 0 对的点积还是 4 吗？第 63 对呢？再把两个位置一起挪，哪些东西会动，哪些不动？
+# 先猜：查询在 200，键在 0。第 0 对的点积还是 4 吗？第 63 对呢？猜完按“回到开始”，再按“两个都往后”：哪些东西会动，哪些不动？
 
 # %% [markdown] lang="en" of="da5941f6"
 # There are three sliders: the position of the query, that of the key, and the pair. The two circles on the left are before and after the turn; the solid arrow is the query, the dashed one the key. The table has the angles. At the bottom is the dot product of this pair over the distance, with a dot at the present one. Two buttons move both positions together. (With the key after the query the distance is negative; a model with a causal mask has no use for that half.)
 #
-# Guess first: the query is at 200, the key at 0. Is the dot product of pair 0 still 4? And that of pair 63? Then move both positions together: what moves, and what stays?
+# Guess first: the query is at 200, the key at 0. Is the dot product of pair 0 still 4? And that of pair 63? After the guess press “Start again” and move both positions further on: what moves, and what stays?
 
 # %%
 from byhand.explorers import rotation
@@ -887,7 +887,7 @@ print(f"attention: one layer {operations / 1e6:.2f} million operations", end="  
 print(f"{model.n_layers} layers {model.n_layers * operations / 1e6:.2f} million")
 
 # %% [markdown] lang="zh"
-# 下面可以选模型，可以写词数，1 到 131072；写 128k 也认得。最上面是头：查询头排在它用的键值头上面，颜色相同，编号照旧。往下是缓存。再往下，左边是每一步的形状，圈出来的是数最多的；右边是运算。
+# 下面可以选模型，可以写词数，1 到 131072；写 128k 也认得。最上面是头：查询头排在它用的键值头上面，颜色相同，编号照旧。往下是缓存。再往下，左边是每一步的形状，框住的是数最多的；右边是运算。
 #
 # 这里只数大小，不问这个模型读不读得了那么长。有的模型让一部分层只看最近的一段，这里都按看全部来数。
 #

@@ -121,12 +121,15 @@ def _framed(
     """The framed entry and what was added to it; where it leads and what that moved."""
     old, new = unchanged.w_o[row - 1, column - 1], parts.w_o[row - 1, column - 1]
     head, dimension = (n + 1 for n in divmod(row - 1, _D_HEAD))
-    plus, now = number(new - old, 1), number(new, 1)
-    sum_zh, sum_en = (f" 加 {plus} 是 {now}", f" plus {plus} is {now}") if new != old else ("", "")
+    by, now = number(abs(new - old), 1), number(new, 1)
+    more_zh, more_en = ("加", "plus") if new > old else ("减", "less")
+    sum_zh, sum_en = (
+        (f" {more_zh} {by} 是 {now}", f" {more_en} {by} is {now}") if new != old else ("", "")
+    )
     entry = pick(
         lang,
-        f"框住的：第 {row} 行第 {column} 列，{number(old, 1)}{sum_zh}。",
-        f"Framed: row {row}, column {column}, {number(old, 1)}{sum_en}.",
+        f"W_O 里框住的：第 {row} 行第 {column} 列，{number(old, 1)}{sum_zh}。",
+        f"Framed in W_O: row {row}, column {column}, {number(old, 1)}{sum_en}.",
     )
     effect = pick(
         lang,
@@ -139,11 +142,13 @@ def _framed(
             lang, f"头 {head} 关着，输出没有变。", f" Head {head} is off: nothing moved."
         )
     elif new != old:
-        moved = number(parts.output[column - 1] - unchanged.output[column - 1], decimals)
+        change = parts.output[column - 1] - unchanged.output[column - 1]
+        moved = number(abs(change), decimals)
+        way_zh, way_en = ("多了", "up") if change > 0 else ("少了", "down")
         effect += pick(
             lang,
-            f"只有输出 {column} 变了，变了 {moved}。",
-            f" Only output {column} moved, by {moved}.",
+            f"只有输出 {column} 变了，{way_zh} {moved}。",
+            f" Only output {column} moved, {way_en} by {moved}.",
         )
     return entry, effect
 
@@ -179,11 +184,11 @@ def _silenced(output: Array, both_on: Array, on: tuple[bool, bool], lang: str) -
 
 def _held(reaching: NDArray[np.bool_], lang: str) -> str:
     """The heads in one output, as the heading of its column. reaching [2]"""
-    numbers = [str(h + 1) for h in np.flatnonzero(reaching)]
-    if not numbers:
+    if not reaching.any():
         return pick(lang, "没有头", "no head")
-    plural = "s" if len(numbers) > 1 else ""
-    return pick(lang, "头 ", f"head{plural} ") + "+".join(numbers)
+    if reaching.all():
+        return pick(lang, "两个头", "both")
+    return pick(lang, "头 ", "head ") + str(int(reaching.argmax()) + 1)
 
 
 def _drawing(
@@ -200,13 +205,14 @@ def _drawing(
     `title` of W_O; `name` of the column of merged heads; `at` is the framed entry, from 0.
     """
     r, c = at
+    nth = pick(lang, " 第", " no.")
     heads = [pick(lang, f"头 {h}", f"head {h}") for h in range(1, _HEADS + 1)]
     outputs = [pick(lang, f"输出 {n}", f"output {n}") for n in range(1, _WIDTH + 1)]
     written = np.vstack([parts.shares, parts.output])  # [3, 4]
     ends = colour_scale([written, parts.merged], "context")
     merged = svg.matrix(
         parts.merged[:, None], "context", pick(lang, "并头后，竖着写", "merged, set upright"),
-        [f"{head} · {d}" for head in heads for d in range(1, _D_HEAD + 1)], [name],
+        [f"{head}{nth} {d}" for head in heads for d in range(1, _D_HEAD + 1)], [name],
         decimals=decimals, scale=ends, lit=[(r, 0)], cell=_CELL, rules=[_D_HEAD],
     )  # fmt: skip
     w_o = svg.matrix(
@@ -229,7 +235,12 @@ def _drawing(
     left, y = merged.width + _GAP, above.height + 14  # its columns below those of W_O
     x = left - (sums.width - _WIDTH * _CELL[0])
     head = svg.label(
-        pick(lang, "每个头写的，加起来", "what each head writes, and the sum"), bold=True
+        pick(
+            lang,
+            "每个头写的，加起来（列头：里面有谁）",
+            "what each head writes (above: who is in it)",
+        ),
+        bold=True,
     )
     return svg.Drawing(
         max(above.width, x + sums.width, left + head.width),
@@ -315,7 +326,7 @@ def explorer(lang: str) -> Explorer:
             "token": stops(lang, "谁的输出", "output of", whose, TOKENS.index("西安")),
             "row": slider(lang, "W_O 的行", "row of W_O", 1, 1, _WIDTH),
             "column": slider(lang, "W_O 的列", "column of W_O", 1, 1, _WIDTH),
-            "added": stops(lang, "给那个数加上", "add to the entry", tenths, 0.0),
+            "added": stops(lang, "给框住的数加", "add to the entry", tenths, 0.0),
             "head_1": tick(lang, "头 1 开着", "head 1 on", True),
             "head_2": tick(lang, "头 2 开着", "head 2 on", True),
         },

@@ -71,10 +71,12 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
         f"{this}：{pair} {number(here.weight, 3)}，{len(ranked)} 个头里排第 {here.rank}",
         f"{this}: {pair} {number(here.weight, 3)}, number {here.rank} of {len(ranked)} heads",
     )
+    from_zh = "它自己" if giver == key else f"「{tokens[giver]}」"
+    from_en = "itself" if giver == key else tokens[giver]
     most = pick(
         lang,
-        f"这个头里，给「{tokens[key]}」最多的是「{tokens[giver]}」：{number(map_[giver, key], 3)}",
-        f"In this head {tokens[key]} gets most from {tokens[giver]}: {number(map_[giver, key], 3)}",
+        f"这个头里，给「{tokens[key]}」最多的是{from_zh}：{number(map_[giver, key], 3)}",
+        f"In this head {tokens[key]} gets most from {from_en}: {number(map_[giver, key], 3)}",
     )
     five = pick(lang, f"{pair}：权重最大的五个头", f"{pair}: the top five heads")
     title = pick(lang, "权重：查询（行），键（列）", "weights: queries (rows), keys (columns)")

@@ -56,7 +56,9 @@ def score_at(m: int, n: int, which: int) -> float:
 
 def angle(value: float) -> str:
     """An angle with three decimals, and with three digits where that would show less."""
-    return f"{value:.3g}" if 0 < abs(value) < 0.1 else number(value, 3)
+    if value == 0 or abs(value) >= 0.1:
+        return number(value, 3)
+    return np.format_float_positional(value, precision=3, fractional=False, trim="-")
 
 
 def point(pair: ArrayLike, decimals: int = 3) -> str:
@@ -134,7 +136,7 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
     curve = svg.curve(
         np.arange(-LAST, LAST + 1),
         scores(pair),
-        pick(lang, "这一对的点积，随距离", "the dot product of this pair, over the distance"),
+        pick(lang, "这一对的点积怎样随距离变", "the dot product of this pair over the distance"),
         across=pick(lang, "距离：查询的位置减键的位置", "distance: query's position minus key's"),
         lit=m - n + LAST,
         size=(690, 130),

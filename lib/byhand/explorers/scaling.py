@@ -38,6 +38,14 @@ def scores_of(d_k: int, scaled: bool) -> tuple[Array, Array]:
     return scale(many[None], d_k)[0], scale(row[None], d_k)[0]
 
 
+def small(value: float, decimals: int, lang: str) -> str:
+    """A positive number, and in words that it is too small where its decimals would show zero."""
+    if number(value, decimals) != number(0, decimals):
+        return number(value, decimals)
+    least = number(10.0**-decimals, decimals)
+    return pick(lang, f"不到 {least}", f"under {least}")
+
+
 def view(d_k: int, scaled: bool, lang: str) -> View:
     """The spread of the scores, the weights of one row, and the largest slope of its softmax."""
     many, row = scores_of(d_k, scaled)
@@ -45,18 +53,19 @@ def view(d_k: int, scaled: bool, lang: str) -> View:
     slope = float(softmax_jacobian(weights).max())
     spread = float(many.std())
     keys = [f"k{n}" for n in range(1, row.size + 1)]
-    name = pick(lang, "缩放后的分数", "scaled scores") if scaled else pick(lang, "分数", "scores")
+    name = pick(lang, "缩放后分数", "scaled scores") if scaled else pick(lang, "分数", "scores")
     spread_words = pick(
         lang,
-        f"d_k = {d_k}，{name}的标准差 {number(spread, 2)}",
-        f"d_k = {d_k}, standard deviation of the {name}: {number(spread, 2)}",
+        f"d_k = {d_k}，{PAIRS} 对查询和键，{name}的标准差 {number(spread, 2)}",
+        f"d_k = {d_k}, standard deviation of the {name} of {PAIRS} pairs: {number(spread, 2)}",
     )
+    shown_slope = small(slope, 4, lang)
     slope_words = pick(
         lang,
-        f"雅可比矩阵最大的一项 {number(slope, 4)}（最多是四分之一）",
-        f"largest entry of the Jacobian: {number(slope, 4)} (a quarter at most)",
+        f"雅可比矩阵最大的一项：{shown_slope}（最多是四分之一）",
+        f"largest entry of the Jacobian: {shown_slope} (a quarter at most)",
     )
-    one_row = pick(lang, f"一行里六个随机的键：{name}", f"one row of six random keys: {name}")
+    one_row = pick(lang, f"另抽一行，六个键：{name}", f"another row, with six random keys: {name}")
     drawing = svg.below(
         svg.bars([spread], ["σ"], spread_words, decimals=2, top=WIDEST**0.5, colour=YELLOW),
         svg.matrix([row], "scores", one_row, [""], keys, decimals=2),
@@ -65,7 +74,10 @@ def view(d_k: int, scaled: bool, lang: str) -> View:
                 weights, keys, pick(lang, "它们的权重", "their weights"),
                 decimals=3, top=1, colour=BLUE, lit=[int(weights.argmax())],
             ),
-            svg.bars([slope], ["∂p/∂x"], slope_words, decimals=4, top=0.25, colour=GREEN),
+            svg.bars(
+                [slope], ["∂p/∂x"], slope_words,
+                decimals=4, top=0.25, colour=GREEN, told=[shown_slope],
+            ),
         ),
     )  # fmt: skip
     return View(

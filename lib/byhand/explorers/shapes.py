@@ -59,6 +59,8 @@ def steps(model: Model, n_tokens: int, lang: str) -> list[Step]:
     rows = []
     for names, zh, en in STEPS:
         there = [name for name in names if name in shapes]
+        if not model.causal and there == ["h"]:
+            continue  # BERT normalises after the attention, not before
         together = len({shapes[name] for name in there}) == 1
         for name in there[:1] if together else there:
             told = pick(lang, zh, en)
@@ -116,9 +118,8 @@ def heads(model: Model, title: str, lang: str) -> Drawing:
         if model.compressed:
             told = pick(
                 lang,
-                f"每个词 {model.cached} 个数，{model.n_heads} 个头的键和值都由它还原",
-                f"{model.cached} numbers a token, from which the keys and values of all "
-                f"{model.n_heads} heads are restored",
+                f"每个词 {model.cached} 个数，{model.n_heads} 个头共用",
+                f"{model.cached} numbers a token, shared by all {model.n_heads} heads",
             )
         boxes.append((x, y + high + 1, across * w - 1.0, h - 1.0, tint, told))
         if place == 0:
@@ -181,9 +182,13 @@ def view(model: str, length: str, lang: str) -> View:
         gap=14,
     )
     says.append(
-        pick(lang, "最大的是 ", "largest: ")
+        pick(lang, "最大的：", "largest: ")
         + pick(lang, "、", ", ").join(rows[i].symbol for i in largest)
-        + pick(lang, f"：各 {most:,} 个数", f": {most:,} numbers each")
+        + (
+            pick(lang, f"，各 {most:,} 个数", f", {most:,} numbers each")
+            if len(largest) > 1
+            else pick(lang, f"，{most:,} 个数", f", {most:,} numbers")
+        )
     )
     says.append(
         pick(lang, "形状：", "shapes: ")
@@ -227,11 +232,11 @@ def cache(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
         per_head = pick(lang, f"假如有 {model.n_heads} 个键值头", f"with {model.n_heads} K/V heads")
         if model.compressed:
             per_head = pick(lang, "假如各头各放一份", "with K and V per head")
-        more = pick(lang, "是现在的", "times as much")
-        shown |= {per_head: size(full, lang), more: pick(lang, f"{factor} 倍", factor)}
+        more = pick(lang, "是现在的几倍", "times as much")
+        shown |= {per_head: size(full, lang), more: factor}
         told += pick(
             lang,
-            f"；{per_head}，{size(full, lang)}，{more} {factor} 倍",
+            f"；{per_head}，{size(full, lang)}，是现在的 {factor} 倍",
             f"; {per_head}, {size(full, lang)}, {factor} {more}",
         )
     title = pick(
@@ -247,7 +252,7 @@ def operations(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
     """The operations of every matrix product of one layer's attention, and their shares."""
     if model.compressed:
         lines = (
-            pick(lang, "运算没有数：", "Operations are not counted:"),
+            pick(lang, "这里没有数运算：", "Operations are not counted:"),
             pick(lang, "键和值从压缩向量还原，", "keys and values come from"),
             pick(lang, "没有通常的 W_K 和 W_V", "one compressed vector"),
         )

@@ -189,12 +189,12 @@ def _first(row: Row, query: int, key: int, lang: str) -> str:
     if key == best:
         return pick(
             lang,
-            f"{name}这一行：{share} 给{changed}，六个权重里最大",
+            f"{name}这一行：{changed}分到 {share}，六个里最多",
             f"row {name}: {share} goes to {changed}, the largest of the six weights",
         )
     return pick(
         lang,
-        f"{name}这一行：{share} 给{changed}，最大的权重 {most} 给{top}",
+        f"{name}这一行：{changed}分到 {share}；{top}分到最多，{most}",
         f"row {name}: {share} goes to {changed}, and the largest weight, {most}, to {top}",
     )
 
@@ -234,7 +234,7 @@ def _notes(row: Row, query: int, temperature: float, key: int, lang: str) -> tup
     if np.isneginf(row.changed[key]):
         notes.append(
             (
-                f"「{changed}」被遮住了：它的分数加多少，都不改变什么。",
+                f"「{changed}」被遮住了：它的分数加多少，权重都不变。",
                 f"{changed} is masked: adding changes nothing.",
             )
         )

@@ -235,7 +235,7 @@ def find(search: str, block: int, lang: str) -> list[tuple[Kind, Tensor]]:
     if not fitting:
         listed = ", ".join(kind.pattern for kind in kinds())
         refuse(
-            f"没有名字里有 {echo(search)} 的张量。文件里有 {len(kinds())} 种：{listed}",
+            f"找不到名字里有{echo(search)}的张量。文件里有 {len(kinds())} 种：{listed}",
             f"no tensor has {echo(search)} in its name. The file has {len(kinds())} kinds: {listed}",
         )
     return [(kind, shown) for _, kind, shown in sorted(fitting, key=lambda match: match[0])]
@@ -294,8 +294,8 @@ def view(search: str, block: int, lang: str) -> View:
             ("是什么", "what it is"),
             ("Hugging Face 的名字", "name in Hugging Face"),
             ("几个", "count"),
-            ("类型", "type"),
-            ("每个几字节", "bytes each"),
+            ("这一个的类型", "type of it"),
+            ("字节", "its bytes"),
         )
     ]
     columns = [
@@ -305,8 +305,8 @@ def view(search: str, block: int, lang: str) -> View:
             ("类型", "type"),
             ("一个数几位", "bits a number"),
             ("字节", "bytes"),
-            ("要是 float16", "in float16"),
-            ("占文件的", "share of file"),
+            ("存成 float16", "in float16"),
+            ("占文件", "share of file"),
         )
     ]
     blocks = _blocks(tensor, lang)

@@ -75,6 +75,7 @@ def view(
     if weight != COMPUTED:
         a[query] = with_weight(before[query], key, weight)
     context = weigh(a, v)
+    changed = None if weight == COMPUTED else key
     entry = number(float(context[query, column]), 3)
     if weight != COMPUTED:
         was = number(float(weigh(before, v)[query, column]), 3)
@@ -94,7 +95,8 @@ def view(
 
     return View(
         svg.below(
-            _product(a, v, context, query, column, key, lang),
+            _product(a, v, context, query, column, changed, lang),
+            svg.label(_frames(changed is not None, lang), colour=svg.QUIET),
             svg.label(about),
             svg.label(result, bold=True),
             gap=10,
@@ -134,26 +136,45 @@ def _about(
     )
 
 
+def _frames(changed: bool, lang: str) -> str:
+    """What the outlines and the frames mean."""
+    if changed:
+        return pick(
+            lang,
+            "细框：乘在一起的行和列；橙框：改了的权重、它乘的值、结果",
+            "outlined: the row and the column multiplied; orange: the changed weight, its value, "
+            "the result",
+        )
+    return pick(
+        lang,
+        "细框：乘在一起的行和列；橙框：结果",
+        "outlined: the row and the column multiplied; orange: the result",
+    )
+
+
 def _product(
-    a: Array, v: Array, context: Array, query: int, column: int, key: int, lang: str
+    a: Array, v: Array, context: Array, query: int, column: int, changed: int | None, lang: str
 ) -> svg.Drawing:
     """A · V = context. The row and the column of the entry are outlined; the entry is framed, and
-    so are the weight of the key and its value.
+    so are the weight of the key that was `changed`, if any, and its value.
     """
     dimensions = [str(c + 1) for c in range(v.shape[1])]
+    lit_weight, lit_value = (
+        ([(query, changed)], [(changed, column)]) if changed is not None else ([], [])
+    )
     scale = colour_scale([v], "context")  # one for both: a mean stays among its values
     weights_drawn = svg.matrix(
         a, "weights",
         pick(lang, "权重 A（查询 × 键）", "weights A (queries × keys)"),
         TOKENS, TOKENS,
-        decimals=3, scale=(0, 1), cell=CELL, lit=[(query, key)], outlined_row=query,
+        decimals=3, scale=(0, 1), cell=CELL, lit=lit_weight, outlined_row=query,
     )  # fmt: skip
     values_drawn = svg.matrix(
         v, "context", pick(lang, "值 V", "values V"), TOKENS, dimensions,
-        decimals=3, scale=scale, cell=CELL, lit=[(key, column)], outlined_column=column,
+        decimals=3, scale=scale, cell=CELL, lit=lit_value, outlined_column=column,
     )  # fmt: skip
     context_drawn = svg.matrix(
-        context, "context", pick(lang, "上下文向量 A V", "context A V"), TOKENS, dimensions,
+        context, "context", pick(lang, "上下文向量 O = A V", "context O = A V"), TOKENS, dimensions,
         decimals=3, scale=scale, cell=CELL, lit=[(query, column)],
         outlined_row=query, outlined_column=column,
     )  # fmt: skip
@@ -175,7 +196,7 @@ def explorer(lang: str) -> Explorer:
         {
             "query": stops(lang, "查询（行）", "query", tokens, XIAN),
             "dimension": slider(lang, "第几维（列）", "dimension", 1, 1, 4),
-            "key": stops(lang, "改谁的权重", "whose weight", tokens, XIAN),
+            "key": stops(lang, "改给谁的权重", "weight given to", tokens, XIAN),
             "weight": stops(
                 lang, "权重改成", "new weight", {unchanged: COMPUTED, **weights}, COMPUTED
             ),
