@@ -414,7 +414,7 @@ assert np.allclose(renamed.output, output, rtol=0, atol=1e-12)
 #
 # 先猜：看「西安」，关掉头 2。用印出来的 $W_O$，四个输出里几个不变？换成分块对角呢？
 
-# %% [markdown] lang="en" of="47c504c7"
+# %% [markdown] lang="en" of="6a4c37d5"
 # ### Move it: two heads and W_O
 #
 # Choose a $W_O$, then a token; the last stop is the [10, 1, 2, 8] from above. The sliders for row and column frame one number of $W_O$, and the third says how much to add to it. The two boxes switch the heads on and off; a head that is off writes zeros. What follows is what each head writes, their sum, and whether this $W_O$ mixes the heads. The four merged numbers are set upright: each stands before the row that it multiplies. Three numbers are framed in orange: the one chosen in $W_O$, the one it multiplies, and the output it goes into. The formula at the bottom gives that output.
