@@ -1,9 +1,11 @@
 """What is in an SVG drawing, read back: for the tests of the explorers."""
 
+import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from byhand import svg
+from byhand.figures import ORANGE
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -18,3 +20,30 @@ def rectangles(drawing: svg.Drawing) -> Iterator[dict[str, str]]:
     root = ElementTree.fromstring(svg.written(drawing, ""))
     for element in root.iter(f"{NAMESPACE}rect"):
         yield dict(element.attrib)
+
+
+def framed(drawing: svg.Drawing) -> list[list[str]]:
+    """For every orange frame, the texts in it; for a framed bar, the texts of its line."""
+    frames: list[tuple[float, float, float, float]] = []
+    words: list[tuple[float, float, str]] = []
+
+    def walk(element: ElementTree.Element, left: float, top: float) -> None:
+        moved = re.match(r"translate\(([-\d.]+) ([-\d.]+)\)", element.get("transform", ""))
+        if moved:
+            left, top = left + float(moved[1]), top + float(moved[2])
+        if element.tag.endswith("rect") and element.get("stroke") == ORANGE:
+            x, y, w, h = (float(element.attrib[k]) for k in ("x", "y", "width", "height"))
+            frames.append((left + x, top + y, w, h))
+        if element.tag.endswith("text"):
+            x, y = float(element.attrib["x"]), float(element.attrib["y"])
+            words.append((left + x, top + y, element.text or ""))
+        for child in element:
+            walk(child, left, top)
+
+    walk(ElementTree.fromstring(svg.written(drawing, "")), 0, 0)
+    found = []
+    for x, y, w, h in frames:
+        line = [(at, told) for at, down, told in words if y <= down <= y + h]
+        inside = [told for at, told in line if x <= at <= x + w]
+        found.append(inside or [told for _, told in line])
+    return found

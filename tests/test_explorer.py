@@ -26,7 +26,7 @@ from byhand.explorers.scaling import KEYS, PAIRS, WIDEST, scores_of, view
 from byhand.figures import FONT_FILE, ORANGE
 from byhand.toy import TOKENS
 from byhand.worked import number
-from drawn import NAMESPACE, rectangles, texts
+from drawn import NAMESPACE, framed, rectangles, texts
 
 ROOT = Path(__file__).resolve().parents[1]
 LANGS = ("zh", "en")
@@ -96,6 +96,12 @@ def test_texts_are_escaped_and_read_out() -> None:
     root = ElementTree.fromstring(whole)
     assert root.attrib["aria-label"] == nasty and root.attrib["role"] == "img"
     assert texts(drawing) == [nasty, nasty, nasty, "1.0"]
+
+
+def test_what_xml_does_not_have_is_replaced() -> None:
+    drawing = svg.label("a\x00b\x0b\ud800c")
+    ElementTree.fromstring(svg.written(drawing, "\x1f\udfff"))
+    assert texts(drawing) == ["a\ufffdb\ufffd\ufffdc"]
 
 
 def test_drawings_stand_beside_and_below_each_other() -> None:
@@ -181,7 +187,7 @@ def test_a_control_that_is_not_there_is_refused() -> None:
         made("fr")
 
 
-@pytest.mark.parametrize("wrong", [10, -1, "x", None])
+@pytest.mark.parametrize("wrong", [10, -1, "x", None, ()])
 def test_a_value_the_control_cannot_take_is_refused(wrong: Any) -> None:
     explorer = made("en")
     with pytest.raises(ValueError, match="the control a cannot take"):
@@ -275,6 +281,7 @@ def test_the_first_one_shows_squares() -> None:
         for n in range(1, squares.LAST + 1):
             assert explorer.set(n=n).says == f"{n} × {n} = {n**2}"
             assert f"{n} × {n} = {n**2}" in explorer.picture.value
+            assert framed(squares.view(n, lang).drawing) == [[f"{n} × {n}", str(n * n)]]
 
 
 # ---- 01 -----------------------------------------------------------------------------------------
@@ -301,6 +308,19 @@ def test_scaling_shows_the_library_s_numbers_everywhere(lang: str) -> None:
         drawn = texts(shown.drawing)
         for s, w in zip(row, weights, strict=True):
             assert number(s, 2) in drawn and number(w, 3) in drawn
+
+
+def test_scaling_frames_the_largest_weight_and_counts_widths_from_one() -> None:
+    rng = np.random.default_rng(5)
+    q, k = rng.standard_normal((2, PAIRS, WIDEST))
+    one, six = rng.standard_normal(WIDEST), rng.standard_normal((KEYS, WIDEST))
+    for d_k in (1, 2, 7, 300, WIDEST):
+        many, row = scores_of(d_k, False)
+        np.testing.assert_allclose(many, np.einsum("nd,nd->n", q[:, :d_k], k[:, :d_k]), atol=1e-9)
+        np.testing.assert_allclose(row, six[:, :d_k] @ one[:d_k], atol=1e-9)
+        ((key, weight),) = framed(view(d_k, True, "en").drawing)
+        weights = softmax(row / np.sqrt(d_k))
+        assert key == f"k{weights.argmax() + 1}" and weight == number(float(weights.max()), 3)
 
 
 def test_too_small_for_its_decimals_is_said() -> None:

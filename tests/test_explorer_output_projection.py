@@ -17,7 +17,7 @@ from byhand.figures import ORANGE
 from byhand.toy import TOKENS
 from byhand.words import word
 from byhand.worked import number
-from drawn import NAMESPACE, rectangles, texts
+from drawn import NAMESPACE, framed, rectangles, texts
 
 LANGS = ("zh", "en")
 T = toy.load()
@@ -347,3 +347,12 @@ def test_a_rule_lies_above_its_row() -> None:
     assert end_of_first <= float(line.attrib["y1"]) <= start_of_second
     with pytest.raises(ValueError, match="rules"):
         svg.matrix(np.eye(2), "w_o", "M", ["a", "b"], ["x", "y"], decimals=1, rules=[2])
+
+
+def test_the_framed_output_is_that_of_the_framed_column() -> None:
+    for row, column in product(range(1, 5), repeat=2):
+        state = (PRINTED, 1, row, column, 0.3, True, True)
+        w_o, merged, _, output = by_loops(state)
+        found = framed(view(*state, lang="en").drawing)
+        wanted = ((merged[row - 1], 3), (w_o[row - 1, column - 1], 1), (output[column - 1], 3))
+        assert found == [[number(value, decimals)] for value, decimals in wanted]

@@ -14,7 +14,7 @@ from byhand.explorers.real_heads import FIRST, ranking, trained, view
 from byhand.figures import ORANGE
 from byhand.words import pick
 from byhand.worked import number
-from drawn import rectangles, texts
+from drawn import framed, rectangles, texts
 
 LANGS = ("zh", "en")
 with np.load(data.path("real_heads_e5.npz")) as file:
@@ -245,3 +245,10 @@ def test_a_matrix_outlines_one_row_and_one_column_with_their_labels() -> None:
     for name in ("outlined_row", "outlined_column"):
         with pytest.raises(ValueError, match="[\u4e00-\u9fff]"):
             drawn(**{name: 3})
+
+
+def test_the_framed_line_of_the_table_is_the_present_head() -> None:
+    for layer, head in ((0, 0), (3, 4), (10, 4), (11, 11)):
+        for query, key in ((1, 2), (5, 2), (7, 0)):
+            table = framed(view(layer, head, query, key, "en").drawing)[-1]
+            assert table[1:3] == [str(layer), str(head)]

@@ -15,7 +15,7 @@ from byhand.explorers import softmax_row
 from byhand.explorers.softmax_row import COLDEST, MOST, PRINTED, WARMEST, row_of, view
 from byhand.figures import BLUE, ORANGE
 from byhand.toy import GLOSSES, TOKENS
-from drawn import NAMESPACE, rectangles, texts
+from drawn import NAMESPACE, framed, rectangles, texts
 
 LANGS = ("zh", "en")
 State = tuple[int, float, int, float, bool]  # query, temperature, key, extra, causal
@@ -292,3 +292,14 @@ def test_no_mark_lies_in_the_number_of_its_bar(value: float, mark: float) -> Non
     assert not ends[0] - 2 <= float(line.attrib["x1"]) <= ends[1] + 2
     with pytest.raises(ValueError, match="marks"):
         svg.bars([value], ["a"], "", decimals=3, marks=[mark, mark])
+
+
+def test_the_largest_of_every_step_is_framed() -> None:
+    for state in states():
+        *_, weights = rows = independently(state)
+        printed = published("weights").values[state[0]]
+        places = zip((*rows, printed), (2, 2, 2, 4, 3, 3), strict=True)
+        largest = [written(max(row), decimals) for row, decimals in places]
+        found = framed(view(*state, "en").drawing)
+        assert [[text] for text in largest] == found[:6], state
+        assert TOKENS[int(weights.argmax())] in found[6]

@@ -6,7 +6,6 @@ what was moved. Its plain text, which a notebook stores and GitHub shows, is the
 """
 
 import asyncio
-import html
 import re
 import time
 import unicodedata
@@ -161,10 +160,12 @@ class Explorer:
         control = self.controls[name]
         try:
             control.value = value
-        except traitlets.TraitError:
+        except (traitlets.TraitError, TypeError):  # the second from words about an empty tuple
             taken = False
         else:
-            taken = control.value == value  # a slider stops at its ends without a word
+            taken = (
+                value is not None and control.value == value
+            )  # a slider stops at its ends without a word
         if not taken:
             refuse(f"控件 {name} 不能取 {value!r}。", f"the control {name} cannot take {value!r}")
 
@@ -217,7 +218,7 @@ class Explorer:
         self.problem = what
         self._latex = ""  # that of the last state would stand beside the message
         self._typeset()
-        self.picture.value = ALERT.format(edge=edge, what=html.escape(what))
+        self.picture.value = ALERT.format(edge=edge, what=svg.escaped(what))
 
     # ---- showing itself
 

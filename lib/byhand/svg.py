@@ -6,6 +6,7 @@ escaped, whoever wrote it.
 """
 
 import html
+import re
 from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Final, NamedTuple
@@ -68,11 +69,20 @@ def written(drawing: Drawing, says: str, margin: float = 6) -> str:
     """The drawing as one SVG image; `says` is what a screen reader reads out in its place."""
     width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html.escape(says)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escaped(says)}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'style="max-width:100%;height:auto;font-family:{FONT};font-size:{SIZE}px">'
         f"{moved(drawing, margin, margin)}</svg>"
     )
+
+
+# What XML does not have: control characters, and halves of pairs.
+_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def escaped(content: str) -> str:
+    """A text as it may stand in a page, whoever wrote it."""
+    return html.escape(_NO_XML.sub("\ufffd", content))
 
 
 def text(
@@ -89,7 +99,7 @@ def text(
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" dominant-baseline="central" '
-        f'fill="{colour}" font-size="{size:g}"{weight}>{html.escape(content)}</text>'
+        f'fill="{colour}" font-size="{size:g}"{weight}>{escaped(content)}</text>'
     )
 
 
@@ -117,7 +127,7 @@ def cells(
         body.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"/>'
             f'<text x="{x + width / 2:g}" y="{y + height / 2:g}" dy=".35em"{own}>'
-            f"{html.escape(content)}</text>"
+            f"{escaped(content)}</text>"
         )
     return f'<g text-anchor="middle" font-size="{size:g}" fill="{ink}">{"".join(body)}</g>'
 

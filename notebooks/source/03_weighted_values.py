@@ -222,7 +222,7 @@ print(f"{show.row(V.max(axis=0))}   largest value")
 #
 # 先猜：「西安」自己的值是 ${{ V[西安, 0]:.3f }}$，权重只有 {{ weights[西安, 西安]:.3f }}，所以第 1 维的和是正的。把这个权重往上拖，拖过多少，和会变成负的？一直拖到 1 呢？
 
-# %% [markdown] lang="en" of="61651600"
+# %% [markdown] lang="en" of="ae9514d4"
 # ### Move it: one number, one weight
 #
 # The first two sliders pick one number: the query sets its row, the dimension its column. That row of $A$ and that column of $V$ are outlined, and the formula at the bottom multiplies them pair by pair and adds.
@@ -255,7 +255,7 @@ _ = explorer.reset()
 # %% [markdown] lang="zh"
 # 拖过 {{ turns:.3f }}，和就变成负的。权重是 0 时，只剩另外五个词，它们的加权平均是 {{ rest:.3f }}；权重是 1 时，只剩「西安」自己，${{ V[西安, 0]:.3f }}$，四维都是它自己的值。权重在 0 和 1 中间，和就在这两个数中间，而且按比例走：权重走到一半，和也走到一半。滑块一步是二十分之一，停不到那一点上：停在前一格，和还是正的；停在后一格，已经是负的。
 
-# %% [markdown] lang="en" of="8db43950"
+# %% [markdown] lang="en" of="d037a172"
 # Past {{ turns:.3f }} the sum is negative. At weight 0 only the other five tokens are left, and their weighted mean is {{ rest:.3f }}. At weight 1 only 西安 itself is left, ${{ V[西安, 0]:.3f }}$, and all four dimensions are its own values. For a weight in between, the sum lies in between, in proportion: halfway in the weight is halfway in the sum. The slider moves by a twentieth and cannot stop at that point: one stop before it the sum is still positive, one stop after it negative.
 
 # %% [markdown] lang="zh"

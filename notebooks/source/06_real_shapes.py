@@ -358,7 +358,7 @@ figures_real.score_by_distance(distances, by_pair, lang)
 #
 # 先猜：查询在 200，键在 0。第 0 对的点积还是 4 吗？第 63 对呢？猜完按“回到开始”，再按“两个都往后”：哪些东西会动，哪些不动？
 
-# %% [markdown] lang="en" of="da5941f6"
+# %% [markdown] lang="en" of="bb940a36"
 # There are three sliders: the position of the query, that of the key, and the pair. The two circles on the left are before and after the turn; the solid arrow is the query, the dashed one the key. The table has the angles. At the bottom is the dot product of this pair over the distance, with a dot at the present one. Two buttons move both positions together. (With the key after the query the distance is negative; a model with a causal mask has no use for that half.)
 #
 # Guess first: the query is at 200, the key at 0. Is the dot product of pair 0 still 4? And that of pair 63? After the guess press “Start again” and move both positions further on: what moves, and what stays?
@@ -893,7 +893,7 @@ print(f"{model.n_layers} layers {model.n_layers * operations / 1e6:.2f} million"
 #
 # 先猜两件事。Qwen2.5-7B 的词数从 6 加到 131072，哪个数组变成最大的？它是 $W_Q$ 的几十倍、几千倍，还是几万倍？GLM-4-9B 有 40 层，比 Qwen2.5-7B 多 12 层；都是 32768 个词，它的缓存更大还是更小？
 
-# %% [markdown] lang="en" of="a3ff2c12"
+# %% [markdown] lang="en" of="763168e9"
 # Choose a model below and write a number of tokens, from 1 to 131072; 128k is understood too. At the top are the heads: query heads stand on the K/V head they use, in one colour, numbered as before. Next comes the cache. Below, on the left, is the shape of every step, with the largest framed; on the right are the operations.
 #
 # Only sizes are counted here, whether or not the model can read a text that long. In some models part of the layers look at the latest stretch only; here every layer is counted as if it looked at everything.

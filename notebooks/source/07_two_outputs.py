@@ -268,7 +268,7 @@ look_up("output")
 #
 # 先猜：`attn_v.weight` 每层一个，28 个形状都一样。它们的字节数也都一样吗？
 
-# %% [markdown] lang="en" of="591cd5bf"
+# %% [markdown] lang="en" of="7913611c"
 # The output matrix is not stored as `Q4_K` but as `Q6_K`, with more bits. In float16 it alone would take {{ 2 * contents["output.weight"].size / 1e9:.2f}} GB.
 #
 # ### Move it: find a tensor
