@@ -44,9 +44,8 @@ function nameSliders(box) {
     if (readout.isContentEditable) {
       readout.setAttribute("role", "textbox");
       readout.setAttribute("aria-label", name);
-    } else {
-      handle.setAttribute("aria-valuetext", readout.textContent);
     }
+    handle.setAttribute("aria-valuetext", readout.textContent); // of a slider over words, the word
   }
 }
 
