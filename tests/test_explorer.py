@@ -21,7 +21,7 @@ from byhand.explorer import (
     tick,
     typed_whole,
 )
-from byhand.explorers import NOTEBOOK_OF, scaling, squares
+from byhand.explorers import NOTEBOOK_OF, real_heads, scaling, squares, weighing
 from byhand.explorers.scaling import KEYS, PAIRS, WIDEST, scores_of, view
 from byhand.figures import FONT_FILE, ORANGE
 from byhand.toy import TOKENS
@@ -233,6 +233,25 @@ def test_a_typed_number_is_understood(typed: str, value: int) -> None:
 def test_a_typed_number_out_of_range_is_refused_in_words(typed: str) -> None:
     with pytest.raises(ValueError, match="S is a whole number from 1 to 131072"):
         typed_whole("S", typed, 1, 131072)
+
+
+def test_what_was_typed_is_shown_cut_and_cleaned() -> None:
+    """In the whole sentence, in the language of the edition."""
+    for typed, shown in (
+        ("x" * 999, "x" * 40 + "…"),
+        ("12\u2028x\x0b", "12 x"),
+        ("\u202e\ud800a", "a"),
+    ):
+        with pytest.raises(ValueError) as refused:
+            typed_whole("S", typed, 1, 9)
+        en, zh = str(refused.value).split("\n")
+        assert en.endswith(f"you wrote “{shown}”.") and zh.endswith(f"写的是“{shown}”。")
+
+
+def test_what_a_cache_hands_out_cannot_be_written_to() -> None:
+    for array in (*scaling.scores_of(3, False), weighing.computed()[0], real_heads.trained()[1]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
 
 
 def test_stops_and_fields() -> None:

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from byhand import svg, weights
-from byhand.explorer import View
+from byhand.explorer import ECHOED, View
 from byhand.explorers import tensors
-from byhand.explorers.tensors import ECHOED, LONGEST, ROLES, find, kinds, view
+from byhand.explorers.tensors import LONGEST, ROLES, find, kinds, view
 from byhand.figures import BLUE, GREEN, SKY
 from drawn import rectangles, texts
 

@@ -11,14 +11,14 @@ import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anywidget
 import ipywidgets
 import traitlets
 
 from byhand import svg
-from byhand.checks import refuse
+from byhand.checks import Array, refuse
 from byhand.data import path
 from byhand.figures import FONT_FILE, ORANGE
 from byhand.svg import Drawing
@@ -34,6 +34,9 @@ READ_S = 0.25  # nobody reads formulas that change faster
 
 # What a button sets: fixed values, or a function of the present ones.
 Press = Mapping[str, Any] | Callable[..., Mapping[str, Any]]
+
+
+ECHOED: Final = 40  # characters of what was typed, shown again
 
 
 class View(NamedTuple):
@@ -237,7 +240,7 @@ class Explorer:
 
 def _in_language(told: str, lang: str) -> str:
     """Of a message in both languages, a line each, English first, the one of the edition."""
-    lines = told.splitlines()
+    lines = told.split("\n")
     return lines[-1] if lang == "zh" and len(lines) > 1 else lines[0] if lines else told
 
 
@@ -291,6 +294,23 @@ def field(lang: str, zh: str, en: str, value: str, hint: str = "") -> ipywidgets
     )  # fmt: skip
 
 
+def frozen(array: Array) -> Array:
+    """The array, from now on read-only: for a cache to hand out."""
+    array.flags.writeable = False
+    return array
+
+
+def cleaned(typed: str) -> str:
+    """What was typed on one line, without characters that cannot be seen."""
+    return " ".join("".join(c for c in typed if c.isprintable() or c.isspace()).split())
+
+
+def echo(typed: str) -> str:
+    """What was typed, in quotes, cut where it is long."""
+    text = cleaned(typed)
+    return f"“{text if len(text) <= ECHOED else text[:ECHOED] + '…'}”"
+
+
 def typed_whole(name: str, typed: str, low: int, high: int) -> int:
     """The whole number a reader typed into a field.
 
@@ -307,8 +327,8 @@ def typed_whole(name: str, typed: str, low: int, high: int) -> int:
         )
     if value is None or not low <= value <= high:
         refuse(
-            f"{name} 要写 {low} 到 {high} 之间的整数，写的是“{typed}”。",
-            f"{name} is a whole number from {low} to {high}; you wrote “{typed}”.",
+            f"{name} 要写 {low} 到 {high} 之间的整数，写的是{echo(typed)}。",
+            f"{name} is a whole number from {low} to {high}; you wrote {echo(typed)}.",
         )
     return value
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from byhand import checks, svg, toy, worked
 from byhand.attention import heads_reaching, merge_heads, multi_head_attention, project, split_heads
 from byhand.checks import Array, index, refuse
-from byhand.explorer import Explorer, View, choice, slider, stops, tick
+from byhand.explorer import Explorer, View, choice, frozen, slider, stops, tick
 from byhand.figures import colour_scale
 from byhand.toy import TOKENS
 from byhand.words import pick, word
@@ -39,12 +39,12 @@ def _contexts() -> Array:
     """The contexts of both heads, for the six tokens and the example. [2, 7, 2]"""
     t = toy.load()
     layer = multi_head_attention(t.X, t.W_Q, t.W_K, t.W_V, t.W_O, _HEADS)
-    return split_heads(np.vstack([layer.merged, toy.mixing_example()]), _HEADS)
+    return frozen(split_heads(np.vstack([layer.merged, toy.mixing_example()]), _HEADS))
 
 
 @cache
 def _presets() -> dict[str, Array]:
-    return toy.output_projections()
+    return {name: frozen(w_o) for name, w_o in toy.output_projections().items()}
 
 
 def parts_of(

@@ -7,7 +7,7 @@ import numpy as np
 
 from byhand import data, svg
 from byhand.checks import Array, index
-from byhand.explorer import Explorer, View, choice, slider
+from byhand.explorer import Explorer, View, choice, frozen, slider
 from byhand.words import pick
 from byhand.worked import number
 
@@ -33,7 +33,7 @@ def trained() -> tuple[tuple[str, ...], Array]:
     """The tokens of the sentence, and the weights [layer, head, query, key] of the trained model."""
     with np.load(data.path("real_heads_e5.npz")) as file:
         tokens = tuple(str(token) for token in file["tokens"])
-        return tokens, file["attention"].astype(np.float64)
+        return tokens, frozen(file["attention"].astype(np.float64))
 
 
 @cache

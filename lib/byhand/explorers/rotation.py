@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from byhand import models, rope, svg
 from byhand.attention import score
 from byhand.checks import Array
-from byhand.explorer import Explorer, View, slider
+from byhand.explorer import Explorer, View, frozen, slider
 from byhand.figures import BLUE, ORANGE
 from byhand.qwen import LayerShape
 from byhand.svg import Arrow
@@ -22,6 +22,7 @@ KEY: Final = (1.0, 2.0)
 LAST: Final = 200  # the last position
 STEP: Final = 10  # of the buttons
 FARTHER: Final = 100  # where the same distance is tried again
+ROOM: Final = 880  # of the drawing, which is a little narrower or wider with its numbers
 
 
 @cache
@@ -33,7 +34,7 @@ def shape() -> LayerShape:
 @cache
 def speeds() -> Array:
     """How far each pair turns from one position to the next, in radians. [64]"""
-    return rope.frequencies(shape().d_head, shape().rope_theta)
+    return frozen(rope.frequencies(shape().d_head, shape().rope_theta))
 
 
 def turned(pair: tuple[float, float], positions: ArrayLike, which: int) -> Array:
@@ -46,7 +47,7 @@ def turned(pair: tuple[float, float], positions: ArrayLike, which: int) -> Array
 def scores(which: int) -> Array:
     """What the pair adds to the score at the distances −LAST … LAST. [2·LAST + 1]"""
     distances = np.arange(-LAST, LAST + 1)
-    return score(turned(QUERY, distances, which), turned(KEY, [0], which))[:, 0]
+    return frozen(score(turned(QUERY, distances, which), turned(KEY, [0], which))[:, 0])
 
 
 def score_at(m: int, n: int, which: int) -> float:
@@ -143,8 +144,9 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
         ends=(-most, most),
     )
     told = svg.below(table, svg.label(score_words, bold=True), svg.label(far_words), gap=8)
+    drawing = svg.below(svg.label(pair_words, bold=True), svg.beside(*planes, told, gap=14), curve)
     return View(
-        svg.below(svg.label(pair_words, bold=True), svg.beside(*planes, told, gap=14), curve),
+        drawing._replace(width=max(drawing.width, ROOM)),  # it keeps its size while a slider moves
         (score_words, far_words, pair_words, *turns_words),
     )
 

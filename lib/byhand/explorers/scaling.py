@@ -8,7 +8,7 @@ import numpy as np
 from byhand import svg
 from byhand.attention import scale, softmax, softmax_jacobian
 from byhand.checks import Array, whole
-from byhand.explorer import Explorer, View, slider, tick
+from byhand.explorer import Explorer, View, frozen, slider, tick
 from byhand.figures import BLUE, GREEN, YELLOW
 from byhand.words import pick
 from byhand.worked import number
@@ -27,7 +27,7 @@ def _products() -> tuple[Array, Array]:
     rng = np.random.default_rng(5)
     q, k = rng.standard_normal((2, PAIRS, WIDEST))
     one, six = rng.standard_normal(WIDEST), rng.standard_normal((KEYS, WIDEST))
-    return np.cumsum(q * k, axis=1), np.cumsum(one * six, axis=1)
+    return frozen(np.cumsum(q * k, axis=1)), frozen(np.cumsum(one * six, axis=1))
 
 
 def scores_of(d_k: int, scaled: bool) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ import numpy as np
 from byhand import checks, svg, toy
 from byhand.attention import apply_mask, causal_mask, project, scale, score, softmax
 from byhand.checks import Array, refuse
-from byhand.explorer import Explorer, View, choice, stops, tick
+from byhand.explorer import Explorer, View, choice, frozen, stops, tick
 from byhand.figures import BLUE, colour_scale
 from byhand.svg import Drawing
 from byhand.toy import TOKENS
@@ -45,7 +45,7 @@ def _scaled() -> Array:
     """The scaled scores of the toy. [6, 6]"""
     t = toy.load()
     q, k = project(t.X, t.W_Q), project(t.X, t.W_K)
-    return scale(score(q, k), q.shape[-1])
+    return frozen(scale(score(q, k), q.shape[-1]))
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 
 from byhand import svg, weights
 from byhand.checks import index, refuse, shape_text
-from byhand.explorer import Explorer, View, field, slider
+from byhand.explorer import Explorer, View, cleaned, echo, field, slider
 from byhand.figures import BLUE, GREEN, ORANGE, SKY
 from byhand.svg import Drawing
 from byhand.weights import Tensor
@@ -19,7 +19,6 @@ from byhand.words import edition, pick
 from byhand.worked import number
 
 LONGEST: Final = 80  # characters of a search; the longest name has 47
-ECHOED: Final = 40  # of what was typed, shown again
 SIDE: Final = 120  # pixels of the longest side drawn
 THIN: Final = 2.5  # pixels of a side that would be hard to see
 ROOM: Final = 350  # pixels across for the drawing to scale, whatever it shows
@@ -191,17 +190,6 @@ def _pattern(name: str) -> str:
 
 
 # Searching
-
-
-def cleaned(typed: str) -> str:
-    """What was typed on one line, without characters that cannot be seen."""
-    return " ".join("".join(c for c in typed if c.isprintable() or c.isspace()).split())
-
-
-def echo(typed: str) -> str:
-    """What was typed, in quotes, cut where it is long."""
-    text = cleaned(typed)
-    return f"“{text if len(text) <= ECHOED else text[:ECHOED] + '…'}”"
 
 
 def find(search: str, block: int, lang: str) -> list[tuple[Kind, Tensor]]:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from byhand import svg, toy, worked
 from byhand.attention import attention, project, weigh
 from byhand.checks import Array, index, refuse, row
-from byhand.explorer import Explorer, View, slider, stops
+from byhand.explorer import Explorer, View, frozen, slider, stops
 from byhand.figures import colour_scale
 from byhand.toy import TOKENS
 from byhand.words import pick
@@ -25,7 +25,8 @@ def computed() -> tuple[Array, Array]:
     """The weights of the toy, without a mask [6, 6], and its values [6, 4]."""
     t = toy.load()
     v = project(t.X, t.W_V)
-    return attention(project(t.X, t.W_Q), project(t.X, t.W_K), v).weights, v
+    weights = attention(project(t.X, t.W_Q), project(t.X, t.W_K), v).weights
+    return frozen(weights), frozen(v)
 
 
 def with_weight(weights: ArrayLike, key: int, weight: float) -> Array:
