@@ -237,8 +237,8 @@ def _drawing(
     head = svg.label(
         pick(
             lang,
-            "每个头写的，加起来（列头：里面有谁）",
-            "what each head writes (above: who is in it)",
+            "每个输出里有哪些头，各写了多少",
+            "which heads each output holds, and what they write",
         ),
         bold=True,
     )
