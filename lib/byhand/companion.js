@@ -1,5 +1,5 @@
 // Runs in the page beside an explorer. Sliders of ipywidgets have no accessible name: each gets that
-// of its label, and a slider over words says the word, not its place. Menus keep their arrow keys.
+// of its label, and a slider over words says the word, not its place. Keys pressed in it stay in it.
 // When the picture has changed and rested a little, its first changed line is spoken. Where the system
 // has no Chinese font, that of the figures is used; the kernel sends it, once a page.
 const REST_MS = 600;
@@ -39,6 +39,7 @@ function nameSliders(box) {
     const name = slider.querySelector(".widget-label")?.textContent;
     const handle = slider.querySelector('[role="slider"]');
     const readout = slider.querySelector(".widget-readout");
+    if (readout && slider.classList.contains("byhand-stops")) readout.contentEditable = "false";
     if (!name || !handle || !readout) continue;
     handle.setAttribute("aria-label", name);
     if (readout.isContentEditable) {
@@ -49,9 +50,27 @@ function nameSliders(box) {
   }
 }
 
-// JupyterLab would take the arrow keys from a menu, to go from cell to cell.
+// JupyterLab would take the arrow keys to go from cell to cell, and d d to delete this one. It keeps
+// what is pressed with Ctrl or Cmd. It looks for the attribute on what has the focus; its listener is
+// on the document, so this one comes before it.
 function keepKeys(box) {
-  for (const menu of box.querySelectorAll("select")) menu.dataset.lmSuppressShortcuts = "true";
+  const decide = (event) => {
+    if (box.contains(event.target)) {
+      const plain = !event.ctrlKey && !event.metaKey;
+      event.target.toggleAttribute("data-lm-suppress-shortcuts", plain);
+    }
+  };
+  window.addEventListener("keydown", decide, true);
+  return () => window.removeEventListener("keydown", decide, true);
+}
+
+function showFocus() {
+  if (document.getElementById("byhand-focus")) return;
+  const style = document.createElement("style");
+  style.id = "byhand-focus";
+  style.textContent =
+    ".byhand-explorer .noUi-handle:focus { outline: 2px solid #D55E00; outline-offset: 2px }";
+  document.head.append(style);
 }
 
 function lines(box) {
@@ -66,7 +85,7 @@ export default {
     Object.assign(el.style, {
       position: "absolute", width: "1px", height: "1px", overflow: "hidden", clipPath: "inset(50%)",
     });
-    let observer, timer, frame, before;
+    let observer, timer, frame, before, letGo;
     const begin = () => {
       const box = el.closest(".byhand-explorer");
       if (!box) {
@@ -75,7 +94,8 @@ export default {
       }
       if (hasFont()) useFont(box);
       nameSliders(box);
-      keepKeys(box);
+      showFocus();
+      letGo = keepKeys(box);
       before = lines(box);
       observer = new MutationObserver((changes) => {
         if (changes.every((change) => el.contains(change.target))) return;
@@ -83,7 +103,8 @@ export default {
         clearTimeout(timer);
         timer = setTimeout(() => {
           const now = lines(box);
-          const changed = now.find((line, n) => line !== before[n]);
+          if (now.length < 2) return; // a message, which is spoken as an alert
+          const changed = now.find((line, n) => n > 0 && line !== before[n]);
           before = now;
           if (changed) el.textContent = changed;
         }, REST_MS);
@@ -95,6 +116,7 @@ export default {
       cancelAnimationFrame(frame);
       clearTimeout(timer);
       observer?.disconnect();
+      letGo?.();
     };
   },
 };

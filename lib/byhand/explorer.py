@@ -89,7 +89,7 @@ class Explorer:
         edition(lang)
         self.title, self.lang, self._view = title, lang, view
         self.controls = dict(controls)
-        self.picture = ipywidgets.HTML()
+        self.picture = ipywidgets.HTML(layout={"overflow": "auto hidden"})  # on a narrow page
         self._formula = ipywidgets.HTMLMath(layout={"overflow": "auto hidden"}) if typeset else None
         self._latex = ""  # what the formula is to be; it may wait for its turn
         self._waiting = False
@@ -275,10 +275,12 @@ def stops(
 ) -> ipywidgets.ValueWidget:
     """A slider over a few values, such as tokens or powers of two, with the words shown for each."""
     pairs = list(options.items()) if isinstance(options, Mapping) else list(options)
-    return ipywidgets.SelectionSlider(
+    made = ipywidgets.SelectionSlider(
         options=pairs, value=value, description=pick(lang, zh, en),
         continuous_update=True, style=_STYLE, layout=_LAYOUT,
     )  # fmt: skip
+    made.add_class("byhand-stops")  # companion.js: the word behind it cannot be typed over
+    return made
 
 
 def tick(lang: str, zh: str, en: str, value: bool) -> ipywidgets.ValueWidget:

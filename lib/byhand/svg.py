@@ -26,6 +26,7 @@ PAPER: Final = "var(--jp-layout-color1, white)"
 FONT: Final = "var(--jp-ui-font-family, sans-serif)"  # companion.js adds the font of the figures
 SIZE: Final = 13
 BOLD: Final = SIZE * 1.12  # a bold text is about as wide as a plain one of this size
+SMALLEST: Final = 0.8  # a page narrower than this much of a drawing scrolls it
 CELL: Final = (58, 30)  # width and height of a cell of a matrix
 LIT: Final = ORANGE  # the frame round what is looked at
 
@@ -71,7 +72,8 @@ def written(drawing: Drawing, says: str, margin: float = 6) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escaped(says)}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'style="max-width:100%;height:auto;font-family:{FONT};font-size:{SIZE}px">'
+        f'style="max-width:100%;min-width:{SMALLEST * width:.0f}px;height:auto;'
+        f'font-family:{FONT};font-size:{SIZE}px">'
         f"{moved(drawing, margin, margin)}</svg>"
     )
 

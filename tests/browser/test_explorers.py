@@ -328,6 +328,12 @@ def test_it_moves_and_shows_the_library_s_numbers(
             ipywidgets.Checkbox | ipywidgets.Text,
         )
         assert opened.page.locator("#typed").count() == 0
+        if not isinstance(opened.twin.controls[control], ipywidgets.Text):
+            n_cells = opened.page.locator(".jp-Notebook .jp-Cell").count()
+            for key in ("d", "d", "b", "x", "m"):  # JupyterLab deletes, adds, cuts, changes cells
+                opened.page.keyboard.press(key)
+            assert opened.page.locator(".jp-Notebook .jp-Cell").count() == n_cells
+            assert opened.box.is_visible()
     for button in opened.twin.buttons:  # the last one goes back to the start
         opened.box.get_by_role("button", name=button, exact=True).click()
         opened.follows(button)

@@ -253,8 +253,8 @@ def operations(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
     if model.compressed:
         lines = (
             pick(lang, "这里没有数运算：", "Operations are not counted:"),
-            pick(lang, "键和值从压缩向量还原，", "keys and values come from"),
-            pick(lang, "没有通常的 W_K 和 W_V", "one compressed vector"),
+            pick(lang, "键和值从压缩向量还原，", "there is no ordinary W_K or W_V,"),
+            pick(lang, "没有通常的 W_K 和 W_V", "K and V are restored"),
         )
         return svg.below(*map(svg.label, lines), gap=4), pick(lang, "", " ").join(lines)
     flops = models.attention_flops(model, n)

@@ -282,8 +282,8 @@ def view(search: str, block: int, lang: str) -> View:
             ("是什么", "what it is"),
             ("Hugging Face 的名字", "name in Hugging Face"),
             ("几个", "count"),
-            ("这一个的类型", "type of it"),
-            ("字节", "its bytes"),
+            ("这一个的类型", "type (this one)"),
+            ("字节", "bytes (this one)"),
         )
     ]
     columns = [
