@@ -142,7 +142,7 @@ def wide(content: str, size: float = SIZE) -> float:
 def label(content: str, *, colour: str = INK, size: float = SIZE, bold: bool = False) -> Drawing:
     """A line of text as a drawing."""
     body = text(0, size * 0.7, content, anchor="start", colour=colour, size=size, bold=bold)
-    return Drawing(wide(content, size), size * 1.4, body)
+    return Drawing(wide(content, size * BOLD / SIZE if bold else size), size * 1.4, body)
 
 
 def matrix(
