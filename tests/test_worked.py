@@ -45,7 +45,7 @@ def check_signs(formula: str, factors: list[tuple[str, str]], exact: float) -> N
     """Each = joins what is equal as printed, each ≈ what is not."""
     signs = re.findall(r"&(=|\\approx)", formula)
     by_factors = sum(float(a) * float(b) for a, b in factors)
-    products = re.split(r"&(?:=|\\approx)", formula)[2].replace("\\quad", "").replace(" ", "")
+    products = re.split(r"&(?:=|\\approx)", formula)[2].replace("\\quad {}", "").replace(" ", "")
     by_products = sum(float(x) for x in re.findall(r"[+-]?\d+\.\d+", products))
     values = [exact, by_factors, by_products, result(formula)]
     for sign, before, after in zip(signs, values[:-1], values[1:], strict=True):

@@ -67,7 +67,7 @@ def _aligned(name: str, exact: float, steps: Sequence[Step]) -> Formula:
         equal = step.value == before or abs(step.value - before) < EQUAL  # −∞ equals itself
         sign = "=" if equal else r"\approx"
         rows.append(f"{name if i == 0 else ''} &{sign} {step.lines[0]}")
-        rows += [rf"&\quad {line}" for line in step.lines[1:]]
+        rows += [rf"&\quad {{}} {line}" for line in step.lines[1:]]  # {}: its sign has two sides
         before = step.value
     body = " \\\\\n".join(rows)
     return Formula(f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}")
