@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import ipywidgets
 import numpy as np
 import pytest
 
@@ -16,6 +15,7 @@ from byhand.explorer import (
     View,
     choice,
     field,
+    fractions,
     slider,
     stops,
     tick,
@@ -25,11 +25,11 @@ from byhand.explorers import NOTEBOOK_OF, real_heads, scaling, squares, weighing
 from byhand.explorers.scaling import KEYS, PAIRS, WIDEST, scores_of, view
 from byhand.figures import FONT_FILE, ORANGE
 from byhand.toy import TOKENS
+from byhand.words import EDITIONS, glossed, places, quoted, small
 from byhand.worked import number
 from drawn import NAMESPACE, framed, rectangles, texts
 
 ROOT = Path(__file__).resolve().parents[1]
-LANGS = ("zh", "en")
 # ---- drawing ------------------------------------------------------------------------------------
 
 
@@ -55,12 +55,9 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     assert drawing.height > 0 and drawing.width > 200
 
 
-def test_negative_bars_go_to_the_left() -> None:
-    drawing = svg.bars([0.5, -0.25], ["a", "b"], "W", decimals=2, width=200)
-    (up, down) = [(float(r["x"]), float(r["width"])) for r in rectangles(drawing)]
-    assert up[1] == 100 and down[1] == 50  # each side has half the width
-    assert down[0] + down[1] == up[0]  # they meet at zero
-    assert texts(drawing) == ["W", "a", "0.50", "b", "-0.25"]
+def test_what_stands_behind_a_bar_can_be_said_in_words() -> None:
+    drawing = svg.bars([0.5, 0.0], ["a", "b"], "W", decimals=2, told=["half", "none"])
+    assert texts(drawing) == ["W", "a", "half", "b", "none"]
 
 
 def test_a_table_holds_its_texts_in_columns() -> None:
@@ -78,14 +75,14 @@ def test_a_table_holds_its_texts_in_columns() -> None:
 
 
 def test_a_curve_marks_the_point_looked_at() -> None:
-    drawing = svg.curve([0, 1, 2], [0.0, 2.0, -2.0], "C", across="d", lit=1)
+    drawing = svg.curve([-1, 1, 3], [0.0, 2.0, -2.0], "C", across="d", ends=(-2, 2), lit=1)
     root = ElementTree.fromstring(svg.written(drawing, ""))
     (line,) = root.iter(f"{NAMESPACE}polyline")
     points = [tuple(map(float, p.split(","))) for p in line.attrib["points"].split()]
     (circle,) = root.iter(f"{NAMESPACE}circle")
     assert (float(circle.attrib["cx"]), float(circle.attrib["cy"])) == points[1]
     assert points[1][1] < points[0][1] < points[2][1]  # up is up
-    assert {"2.00", "-2.00", "C", "d", "0", "2"} == set(texts(drawing))
+    assert sorted(texts(drawing)) == sorted(["2.00", "-2.00", "0", "C", "d", "-1", "0", "3"])
 
 
 def test_texts_are_escaped_and_read_out() -> None:
@@ -124,8 +121,10 @@ def test_ink_follows_the_theme() -> None:
         lambda: svg.matrix([[1.0]], "scores", "", ["a", "b"], ["x"], decimals=1),
         lambda: svg.matrix([[1.0]], "scores", "", ["a"], ["x", "y"], decimals=1),
         lambda: svg.bars([1.0], ["a", "b"], "", decimals=1),
-        lambda: svg.curve([1.0, 2.0], [1.0], "", across=""),
-        lambda: svg.curve([1.0, 2.0], [1.0, 2.0], "", across="", lit=2),
+        lambda: svg.curve([1.0, 2.0], [1.0], "", across="", ends=(0, 1), lit=0),
+        lambda: svg.bars([-1.0], ["a"], "", decimals=1),
+        lambda: svg.bars([1.0], ["a"], "", decimals=1, marks=[-1.0]),
+        lambda: svg.curve([1.0, 2.0], [1.0, 2.0], "", across="", ends=(0, 2), lit=2),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong: Any) -> None:
@@ -214,7 +213,6 @@ def test_the_page_is_given_the_font_it_asks_for() -> None:
 
 def test_controls_speak_the_language_of_the_edition() -> None:
     assert slider("zh", "宽度", "width", 1, 0, 2).description == "宽度"
-    assert isinstance(slider("en", "宽度", "width", 0.5, 0, 2, 0.1), ipywidgets.FloatSlider)
     menu = choice("en", "哪个", "which", {"one": 1, "two": 2}, 2)
     assert menu.description == "which" and menu.value == 2
 
@@ -231,7 +229,7 @@ def test_a_typed_number_is_understood(typed: str, value: int) -> None:
     "typed", ["", "0", "131073", "129k", "-3", "1.5", "1e3", "½", "<b>", "9" * 99]
 )
 def test_a_typed_number_out_of_range_is_refused_in_words(typed: str) -> None:
-    with pytest.raises(ValueError, match="S is a whole number from 1 to 131072"):
+    with pytest.raises(ValueError, match="S must be a whole number from 1 to 131072"):
         typed_whole("S", typed, 1, 131072)
 
 
@@ -257,7 +255,8 @@ def test_what_a_cache_hands_out_cannot_be_written_to() -> None:
 def test_stops_and_fields() -> None:
     by_token = stops("zh", "词", "token", {"今天": 0, "西安": 1}, 1)
     assert by_token.description == "词" and by_token.value == 1
-    assert stops("en", "长", "S", [1, 8, 64], 8).value == 8
+    assert fractions(-0.2, 0.1, 10, 1) == {"-0.2": -0.2, "-0.1": -0.1, "0.0": 0.0, "0.1": 0.1}
+    assert list(fractions(0, 1, 20, 2))[:3] == ["0.00", "0.05", "0.10"]
     line = field("en", "找", "find", "", "a name")
     assert line.description == "find" and line.placeholder == "a name"
 
@@ -275,7 +274,7 @@ def test_every_explorer_is_listed_and_stands_in_its_notebook() -> None:
 
 
 @pytest.mark.parametrize("name", NOTEBOOK_OF)
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_every_explorer_starts_without_a_problem_and_comes_back(name: str, lang: str) -> None:
     explorer = import_module(f"byhand.explorers.{name}").explorer(lang)
     start, picture = explorer.says, explorer.picture.value
@@ -291,11 +290,19 @@ def test_every_explorer_starts_without_a_problem_and_comes_back(name: str, lang:
     assert bool(re.search("[\u4e00-\u9fff]", own_words)) == (lang == "zh")
 
 
+def test_tokens_have_a_gloss_in_english_only() -> None:
+    assert glossed("今天", "en") == "今天 today" and glossed("今天", "zh") == "今天"
+    assert glossed("<s>", "en") == "<s>" and glossed("？", "en") == "？"
+    assert list(places(TOKENS, "en").values()) == list(range(6))
+    assert list(places(("<s>", "西安"), "en")) == ["<s>", "西安 Xi'an"]
+    assert quoted("西安", "zh") == "「西安」" and quoted("西安", "en") == "西安"
+
+
 # ---- 00 -----------------------------------------------------------------------------------------
 
 
 def test_the_first_one_shows_squares() -> None:
-    for lang in LANGS:
+    for lang in EDITIONS:
         explorer = squares.explorer(lang)
         for n in range(1, squares.LAST + 1):
             assert explorer.set(n=n).says == f"{n} × {n} = {n**2}"
@@ -306,7 +313,7 @@ def test_the_first_one_shows_squares() -> None:
 # ---- 01 -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_scaling_shows_the_library_s_numbers_everywhere(lang: str) -> None:
     """A seeded sample of 200 states, and the ends."""
     rng = np.random.default_rng(1)
@@ -321,7 +328,7 @@ def test_scaling_shows_the_library_s_numbers_everywhere(lang: str) -> None:
             number(float(many.std()), 2),
             "  ".join(number(s, 2) for s in row),
             "  ".join(number(w, 3) for w in weights),
-            scaling.small(float(softmax_jacobian(weights).max()), 4, lang),
+            small(float(softmax_jacobian(weights).max()), 4, lang),
         ):
             assert text in told
         drawn = texts(shown.drawing)
@@ -343,9 +350,21 @@ def test_scaling_frames_the_largest_weight_and_counts_widths_from_one() -> None:
 
 
 def test_too_small_for_its_decimals_is_said() -> None:
-    assert scaling.small(0.25, 4, "en") == "0.2500"
-    assert scaling.small(4e-6, 4, "en") == "under 0.0001"
-    assert scaling.small(4e-6, 4, "zh") == "不到 0.0001"
+    assert small(0.25, 4, "en") == "0.2500"
+    assert small(4e-6, 4, "en") == "under 0.0001"
+    assert small(4e-6, 4, "zh") == "不到 0.0001"
+
+
+def test_scaling_draws_bars_as_long_as_what_they_show() -> None:
+    """The spread on a scale up to √512, the weights up to 1, the slope up to a quarter."""
+    for d_k, scaled in ((1, True), (64, False), (300, True)):
+        many, row = scores_of(d_k, scaled)
+        weights = softmax(row)
+        shares = [
+            float(many.std()) / np.sqrt(WIDEST), *weights, 4 * float(softmax_jacobian(weights).max())
+        ]  # fmt: skip
+        long = [float(r["width"]) for r in rectangles(view(d_k, scaled, "en").drawing)]
+        np.testing.assert_allclose([*long[:1], *long[-7:]], 260 * np.array(shares), atol=0.06)
 
 
 def test_scaling_keeps_the_spread() -> None:
@@ -359,7 +378,7 @@ def test_scaling_keeps_the_spread() -> None:
 
 
 def test_scaling_is_an_explorer_in_both_languages() -> None:
-    for lang in LANGS:
+    for lang in EDITIONS:
         explorer = scaling.explorer(lang)
         before = explorer.picture.value
         explorer.controls["d_k"].value = 300

@@ -15,11 +15,10 @@ from byhand.explorers import output_projection
 from byhand.explorers.output_projection import EXAMPLE, FURTHEST, PRINTED, parts_of
 from byhand.figures import ORANGE
 from byhand.toy import TOKENS
-from byhand.words import word
+from byhand.words import EDITIONS, places, word
 from byhand.worked import number
 from drawn import NAMESPACE, framed, rectangles, texts
 
-LANGS = ("zh", "en")
 T = toy.load()
 LAYER = multi_head_attention(T.X, T.W_Q, T.W_K, T.W_V, T.W_O, 2)
 MERGED = np.vstack([LAYER.merged, [10, 1, 2, 8]])  # [7, 4]
@@ -71,7 +70,7 @@ def by_loops(state: State) -> tuple[Array, Array, Array, Array]:
     return w_o, merged, shares, np.array([shares[0, c] + shares[1, c] for c in range(4)])
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_shows_what_loops_compute(lang: str) -> None:
     """32 numbers in the drawing, in their places, and the same in words."""
     for state in states():
@@ -153,7 +152,7 @@ def test_it_says_whether_the_heads_are_mixed(
         assert any(drawn[n : n + 4] == headings for n in range(len(drawn))), (state, headings)
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_only_the_printed_one_mixes_until_an_entry_changes(lang: str) -> None:
     assert toy.output_projections().keys() == PRESETS.keys()
     for preset, w_o in toy.output_projections().items():
@@ -167,7 +166,7 @@ def test_only_the_printed_one_mixes_until_an_entry_changes(lang: str) -> None:
     assert parts_of(PRINTED, 1, 1, 3, -0.1, True, True).w_o[0, 2] == 0
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_says_what_the_framed_entry_does(lang: str) -> None:
     for state in states():
         preset, _, row, column, added, _, _ = state
@@ -194,13 +193,13 @@ def test_it_says_what_the_framed_entry_does(lang: str) -> None:
             assert way in said or not on
             assert on or moved == 0
         assert re.findall(r"-?\d+(?:\.\d+)?", said) == numbers, (state, said)
-        to_none = {"zh": "到不了", "en": "does not get to"}[lang]
+        to_none = {"zh": "到不了", "en": "does not reach"}[lang]
         assert (to_none in said) == (new == 0)
         title = {"zh": "，改了一个数", "en": ", one number changed"}[lang]
         assert ((word(preset, lang) + title) in shown.says[6]) == bool(added)
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_frames_join_what_is_multiplied(lang: str) -> None:
     """One of merged, one of W_O, one of the output: in one row, and in one column."""
     for row, column in product(range(1, 5), repeat=2):
@@ -271,7 +270,7 @@ def test_with_the_identity_the_output_is_what_was_merged() -> None:
 
 
 def test_it_starts_at_the_numbers_of_the_notebook_and_holds_the_published_ones() -> None:
-    for lang in LANGS:
+    for lang in EDITIONS:
         explorer = output_projection.explorer(lang)
         assert tuple(explorer.values.values()) == START
         assert "  ".join(number(x, 3) for x in LAYER.output[1]) in explorer.says.splitlines()[0]
@@ -299,7 +298,7 @@ def test_what_there_is_not_is_refused_in_words(wrong: dict[str, Any], zh: str, e
     assert zh in str(refused.value) and en in str(refused.value)
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_nothing_jumps_when_a_head_is_switched(lang: str) -> None:
     """And the drawing stays small, whatever the state; it fits a page of JupyterLab."""
     sizes = set()
@@ -313,7 +312,7 @@ def test_nothing_jumps_when_a_head_is_switched(lang: str) -> None:
         assert drawing.width < 750 and len(drawing.body) < 20_000
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_its_controls_speak_the_language(lang: str) -> None:
     explorer = output_projection.explorer(lang)
     names = "".join(control.description for control in explorer.controls.values())
@@ -322,7 +321,7 @@ def test_its_controls_speak_the_language(lang: str) -> None:
         (word(preset, lang), preset) for preset in PRESETS
     ]
     assert [label for label, _ in explorer.controls["token"].options] == [
-        *TOKENS, "a = [10, 1, 2, 8]",
+        *places(TOKENS, lang), "a = [10, 1, 2, 8]",
     ]  # fmt: skip
     explorer.set(head_1=False, head_2=False)
     assert explorer.says.splitlines()[0].endswith("0.000  0.000  0.000  0.000")

@@ -12,10 +12,10 @@ from byhand.explorers import rotation
 from byhand.explorers.rotation import KEY, LAST, QUERY, scores, turned, view
 from byhand.figures import BLUE, ORANGE
 from byhand.svg import Arrow
+from byhand.words import EDITIONS
 from byhand.worked import number
 from drawn import NAMESPACE, texts
 
-LANGS = ("zh", "en")
 D_HEAD, THETA = 128, 1e6  # of Qwen2.5-7B
 
 
@@ -61,7 +61,7 @@ def test_only_the_distance_counts() -> None:
     assert fast.max() > 4.9 and fast.min() < -4.9 and np.ptp(slow) < 0.01
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_every_number_is_the_library_s(lang: str) -> None:
     for m, n, which in states():
         shown = view(m, n, which, lang)
@@ -90,7 +90,7 @@ def test_every_number_is_the_library_s(lang: str) -> None:
                 assert point in told and length == "2.236"
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_arrows_and_the_point_are_where_the_numbers_are(lang: str) -> None:
     for m, n, which in list(states())[::10]:
         shown = view(m, n, which, lang)
@@ -112,7 +112,7 @@ def test_the_arrows_and_the_point_are_where_the_numbers_are(lang: str) -> None:
         assert len(points) == 2 * LAST + 1
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_fits_and_is_light(lang: str) -> None:
     for state in states():
         drawing = view(*state, lang).drawing
@@ -122,14 +122,14 @@ def test_it_fits_and_is_light(lang: str) -> None:
 def test_both_move_together() -> None:
     explorer = rotation.explorer("en")
     score_before = explorer.says.splitlines()[0].split()[-1]
-    explorer.buttons["both 10 further on"].click()
+    explorer.buttons["both further on (10 at most)"].click()
     assert explorer.values == {"query_position": 14, "key_position": 11, "pair": 0}
     assert explorer.says.splitlines()[0].split()[-1] == score_before
     explorer.set(query_position=LAST - 3, key_position=LAST - 9)
-    explorer.buttons["both 10 further on"].click()
+    explorer.buttons["both further on (10 at most)"].click()
     assert explorer.values["query_position"] == LAST
     assert explorer.values["key_position"] == LAST - 6  # the distance stays
-    explorer.set(query_position=4, key_position=1).buttons["both 10 back"].click()
+    explorer.set(query_position=4, key_position=1).buttons["both back (10 at most)"].click()
     assert explorer.values == {"query_position": 3, "key_position": 0, "pair": 0}
 
 
@@ -156,9 +156,18 @@ def test_arrows_of_one_direction_keep_their_labels_apart() -> None:
 
 
 def test_a_curve_can_be_held_to_given_ends() -> None:
-    drawing = svg.curve([0, 1, 2], [1.0, 1.1, 1.2], "C", across="d", ends=(-2, 2))
+    drawing = svg.curve([0, 1, 2], [1.0, 1.1, 1.2], "C", across="d", ends=(-2, 2), lit=1)
     assert {"2.00", "-2.00"} <= set(texts(drawing))
     root = ElementTree.fromstring(svg.written(drawing, ""))
     (line,) = root.iter(f"{NAMESPACE}polyline")
     heights = [float(p.split(",")[1]) for p in line.attrib["points"].split()]
     assert np.ptp(heights) < 10
+
+
+@pytest.mark.parametrize("lang", EDITIONS)
+def test_it_says_how_many_positions_make_a_turn(lang: str) -> None:
+    for pair in (0, 7, 31, 63):
+        turn = 2 * np.pi * 1e6 ** (2 * pair / 128)  # θ of Qwen2.5-7B
+        told = view(4, 1, pair, lang).says[2]
+        about = {"zh": f"约 {turn:.0f} 个位置转一圈", "en": f"about {turn:.0f} positions"}[lang]
+        assert about in told

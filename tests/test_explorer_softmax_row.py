@@ -15,9 +15,9 @@ from byhand.explorers import softmax_row
 from byhand.explorers.softmax_row import COLDEST, MOST, PRINTED, WARMEST, row_of, view
 from byhand.figures import BLUE, ORANGE
 from byhand.toy import GLOSSES, TOKENS
+from byhand.words import EDITIONS
 from drawn import NAMESPACE, framed, rectangles, texts
 
-LANGS = ("zh", "en")
 State = tuple[int, float, int, float, bool]  # query, temperature, key, extra, causal
 
 tokens = st.integers(0, len(TOKENS) - 1)
@@ -58,7 +58,7 @@ def written(value: float, decimals: int) -> str:
     return f"{value:z.{decimals}f}" if np.isfinite(value) else "−∞"
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_every_number_is_said_and_drawn(lang: str) -> None:
     for state in states():
         shown = view(*state, lang)
@@ -86,7 +86,7 @@ def test_every_number_is_said_and_drawn(lang: str) -> None:
         assert all(line in drawn for line in shown.says[7:])
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_bars_are_the_weights_and_lines_the_printed_ones(lang: str) -> None:
     for state in states()[::7]:
         weights, printed = independently(state)[-1], published("weights").values[state[0]]
@@ -101,7 +101,7 @@ def test_bars_are_the_weights_and_lines_the_printed_ones(lang: str) -> None:
         np.testing.assert_allclose(np.array(lines) - zero, 240 * printed, atol=0.11)
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_drawing_keeps_its_size(lang: str) -> None:
     """Nothing jumps when a control moves, and it fits beside the margin of a notebook."""
     sizes = {view(*state, lang).drawing.width for state in states()}
@@ -116,7 +116,7 @@ def test_the_printed_row_is_reproduced() -> None:
     rows = np.array([row_of(q, 1.0, 0, 0.0, False).weights for q in range(6)])
     assert reproduces("weights", rows)
     same = {"zh": "和印出来的一样", "en": "As printed"}
-    for lang in LANGS:
+    for lang in EDITIONS:
         assert same[lang] in "\n".join(view(**PRINTED, lang=lang).says)
         for state in states()[::5]:
             apart = np.abs(independently(state)[-1] - published("weights").values[state[0]])
@@ -184,18 +184,22 @@ def test_it_says_in_words_what_temperature_and_mask_do() -> None:
         return "\n".join(view(**{**PRINTED, **changes}, lang=lang).says)
 
     for zh, en, changes in (
-        ("÷ 温度 0.5", "÷ temperature 0.5", {"temperature": 0.5}),
+        ("÷ 温度 0.5", "all ÷ 0.5", {"temperature": 0.5}),
         ("更尖", "more peaked", {"temperature": 0.5}),
         ("更平", "flatter", {"temperature": 2.0}),
         ("除以 1，和没除一样", "dividing by 1 does nothing", {}),
         ("没有改动", "no change", {}),
         (
             "「天气」+2.0，遮住后面的键",
-            "天气 +2.0, masked",
+            "天气 +2.0, later keys masked",
             {"key": 3, "extra": 2.0, "causal": True},
         ),
         ("「天气」被遮住了", "天气 is masked", {"key": 3, "causal": True}),
-        ("只看得到自己：权重总是 1", "sees only itself: always 1", {"query": 0, "causal": True}),
+        (
+            "只看得到自己：权重总是 1",
+            "sees only itself: its weight is 1",
+            {"query": 0, "causal": True},
+        ),
     ):
         assert zh in told("zh", **changes) and en in told("en", **changes)
     for lang, words in (("zh", "被遮住了"), ("en", "is masked")):
@@ -222,7 +226,7 @@ def test_what_is_out_of_range_is_refused(changes: dict[str, object], told: str) 
     assert re.search("[\u4e00-\u9fff]", str(error.value).splitlines()[-1])
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_follows_its_controls_and_goes_back_to_the_printed_row(lang: str) -> None:
     explorer = softmax_row.explorer(lang)
     assert explorer.values == PRINTED
@@ -254,7 +258,7 @@ def test_sliders_show_the_very_value_they_stand_at() -> None:
             assert np.isfinite(row_of(**{**PRINTED, name: value}).exps).all()
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_labels_are_in_the_language_of_the_edition(lang: str) -> None:
     drawing = view(1, 0.5, 3, 2.0, True, lang).drawing
     words = "".join(re.sub("|".join(map(re.escape, TOKENS)), "", t) for t in texts(drawing))
@@ -272,15 +276,16 @@ def test_labels_are_in_the_language_of_the_edition(lang: str) -> None:
 
 
 def test_marks_stand_where_their_numbers_are() -> None:
-    drawing = svg.bars([0.5, -0.5], ["a", "b"], "", decimals=1, top=1, marks=[0.25, 2.0])
+    drawing = svg.bars([0.5, 0.5], ["a", "b"], "", decimals=1, top=1, marks=[0.25, 2.0])
     root = ElementTree.fromstring(svg.written(drawing, ""))
-    first, second, zero = (float(line.attrib["x1"]) for line in root.iter(f"{NAMESPACE}line"))
-    assert first - zero == 0.25 * 130 and second - zero == 130  # no longer than a full bar
-    plain = svg.bars([0.5, -0.5], ["a", "b"], "", decimals=1, top=1)
+    first, second = (float(line.attrib["x1"]) for line in root.iter(f"{NAMESPACE}line"))
+    zero = float(next(rectangles(drawing))["x"])
+    assert first - zero == 0.25 * 260 and second - zero == 260  # no longer than a full bar
+    plain = svg.bars([0.5, 0.5], ["a", "b"], "", decimals=1, top=1)
     assert plain.width == drawing.width and "2.0" not in texts(drawing)
 
 
-@pytest.mark.parametrize(("value", "mark"), [(0.5, 0.52), (0.5, 0.9), (0.5, 0.1), (-0.5, -0.52)])
+@pytest.mark.parametrize(("value", "mark"), [(0.5, 0.52), (0.5, 0.9), (0.5, 0.1)])
 def test_no_mark_lies_in_the_number_of_its_bar(value: float, mark: float) -> None:
     root = ElementTree.fromstring(
         svg.written(svg.bars([value], ["a"], "", decimals=3, top=1, marks=[mark]), "")
@@ -288,8 +293,7 @@ def test_no_mark_lies_in_the_number_of_its_bar(value: float, mark: float) -> Non
     line = next(root.iter(f"{NAMESPACE}line"))
     number = next(t for t in root.iter(f"{NAMESPACE}text") if t.text == f"{value:.3f}")
     start, long = float(number.attrib["x"]), svg.wide(number.text or "")
-    ends = (start, start + long) if value > 0 else (start - long, start)
-    assert not ends[0] - 2 <= float(line.attrib["x1"]) <= ends[1] + 2
+    assert not start - 2 <= float(line.attrib["x1"]) <= start + long + 2
     with pytest.raises(ValueError, match="marks"):
         svg.bars([value], ["a"], "", decimals=3, marks=[mark, mark])
 

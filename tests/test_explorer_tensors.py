@@ -18,10 +18,10 @@ from byhand.explorer import ECHOED, View
 from byhand.explorers import tensors
 from byhand.explorers.tensors import LONGEST, ROLES, find, kinds, view
 from byhand.figures import BLUE, GREEN, SKY
-from drawn import rectangles, texts
+from byhand.words import EDITIONS
+from drawn import framed, rectangles, texts
 
 ROOT = Path(__file__).resolve().parents[1]
-LANGS = ("zh", "en")
 N_LAYERS = 28
 
 # The file's list, read without the library, with the bytes by gguf's table of blocks.
@@ -69,7 +69,7 @@ def holds(shown: View, texts_wanted: list[str]) -> None:
 # ---- every tensor -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_every_tensor_is_found_by_its_whole_name_and_shown_with_gguf_s_numbers(lang: str) -> None:
     assert len(LISTED) == 339
     for n, (name, entry) in enumerate(BY_NAME.items()):
@@ -99,7 +99,7 @@ def test_every_tensor_is_found_by_its_whole_name_and_shown_with_gguf_s_numbers(l
         ElementTree.fromstring(svg.written(shown.drawing, "\n".join(shown.says)))
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 @pytest.mark.parametrize("block", range(N_LAYERS))
 def test_the_list_of_all_kinds_is_the_whole_file(block: int, lang: str) -> None:
     shown = view("", block, lang)
@@ -124,9 +124,9 @@ def test_the_roles_are_those_of_the_file() -> None:
         assert len(role.axes) == len(kind.tensors[0].ne)
         assert {tensor.ne for tensor in kind.tensors} == {kind.tensors[0].ne}
         for pair in (role.title, role.does):
-            for lang, text in zip(LANGS, pair, strict=True):
+            for lang, text in zip(EDITIONS, pair, strict=True):
                 assert bool(re.search("[\u4e00-\u9fff]", text)) == (lang == "zh")
-    for lang in LANGS:
+    for lang in EDITIONS:
         assert not any(
             re.search("[{}]", line) for kind in ROLES for line in view(kind, 0, lang).says
         )
@@ -219,7 +219,7 @@ def test_the_rectangle_is_to_scale(pattern: str) -> None:
     ],
 )
 def test_names_are_found_in_parts(typed: str, first: str, found: int) -> None:
-    for lang in LANGS:
+    for lang in EDITIONS:
         matches = find(typed, 4, lang)
         assert matches[0][0].pattern == first and len(matches) == found
         assert re.search(
@@ -233,16 +233,21 @@ def test_names_are_found_in_parts(typed: str, first: str, found: int) -> None:
         ("zh", "输出", ["blk.N.attn_output.weight", "output.weight"]),
         ("zh", "嵌入", ["token_embd.weight"]),
         ("zh", "偏置", ["blk.N.attn_q.bias", "blk.N.attn_k.bias", "blk.N.attn_v.bias"]),
-        ("en", "projection", ["blk.N.attn_output.weight"]),
+        (
+            "en",
+            "projection",
+            [f"blk.N.attn_{part}.weight" for part in ("q", "k", "v", "output")],
+        ),
         ("en", "matrix", ["output.weight"]),
-        ("en", "values", ["blk.N.attn_v.weight"]),
+        ("en", "value", ["blk.N.attn_v.weight", "blk.N.attn_v.bias"]),
+        ("en", "query", ["blk.N.attn_q.weight", "blk.N.attn_q.bias"]),
     ],
 )
 def test_words_of_the_edition_are_found(lang: str, typed: str, found: list[str]) -> None:
     assert [kind.pattern for kind, _ in find(typed, 0, lang)] == found
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_slider_chooses_the_layer_unless_the_search_does(lang: str) -> None:
     for block in range(N_LAYERS):
         assert find("attn_q", block, lang)[0][1].name == f"blk.{block}.attn_q.weight"
@@ -291,7 +296,7 @@ def test_a_long_text_is_cut_in_words() -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text(max_size=120), st.integers(0, N_LAYERS - 1), st.sampled_from(LANGS))
+@given(st.text(max_size=120), st.integers(0, N_LAYERS - 1), st.sampled_from(EDITIONS))
 @example("\x00\x0b\ud800\ufffe output", 0, "en")
 @example("<b id=typed>0", 0, "zh")
 @example("&lt;]]>\n", 0, "en")
@@ -319,7 +324,7 @@ def test_any_part_of_a_name_finds_it(name: str, data: st.DataObject) -> None:
 
 
 def test_typed_markup_stays_text() -> None:
-    for lang in LANGS:
+    for lang in EDITIONS:
         explorer = tensors.explorer(lang)
         explorer.controls["search"].value = "<b id=typed>0"
         assert explorer.problem and "<b id" not in explorer.picture.value
@@ -331,7 +336,7 @@ def test_typed_markup_stays_text() -> None:
 # ---- its controls -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_follows_the_search_and_the_slider(lang: str) -> None:
     explorer = tensors.explorer(lang)
     assert explorer.values == {"search": "output", "block": 0}
@@ -354,7 +359,9 @@ def test_it_follows_the_search_and_the_slider(lang: str) -> None:
 
 
 def test_the_picture_is_small() -> None:
-    assert all(len(tensors.explorer(lang).set(search="").picture.value) < 40_000 for lang in LANGS)
+    assert all(
+        len(tensors.explorer(lang).set(search="").picture.value) < 40_000 for lang in EDITIONS
+    )
 
 
 def test_columns_of_a_table_can_stand_nearer() -> None:
@@ -363,3 +370,10 @@ def test_columns_of_a_table_can_stand_nearer() -> None:
     places = [re.findall(r'x="([\d.]+)"[^>]*>(?:b|3)<', table.body) for table in tables]
     assert [float(far) - float(near) for far, near in zip(*places, strict=True)] == [14, 14]
     assert svg.table(["a", "b"], [["12", "3"]]) == tables[0]
+
+
+def test_the_framed_line_is_the_tensor_explained() -> None:
+    for search in ("output", "attn", "norm", ""):
+        shown = view(search, 5, "en")
+        ((name, *_),) = framed(shown.drawing)
+        assert shown.says[0].startswith(f"{name} · ")

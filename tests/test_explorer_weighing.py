@@ -4,19 +4,21 @@ import asyncio
 import re
 from typing import Literal
 
+import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 import byhand
 from byhand import svg, worked
 from byhand.explorer import PAINT_S, READ_S, Explorer, View, slider
 from byhand.explorers.weighing import COMPUTED, STEPS, computed, explorer, view, with_weight
 from byhand.figures import ORANGE
-from byhand.toy import TOKENS, Toy, reproduces
+from byhand.toy import TOKENS, Toy, load, reproduces
+from byhand.words import EDITIONS
 from byhand.worked import number
 from drawn import rectangles, texts
 
-LANGS = ("zh", "en")
 Weight = float | Literal["computed"]
 State = tuple[int, int, int, Weight]  # query, dimension, key, weight
 
@@ -50,7 +52,7 @@ def expected(t: Toy, query: int, key: int, weight: Weight) -> tuple[byhand.Stage
     return stages, row
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_every_number_is_the_library_s(t: Toy, lang: str) -> None:
     v = byhand.project(t.X, t.W_V)
     for query, dimension, key, weight in states():
@@ -85,7 +87,7 @@ def test_every_number_is_the_library_s(t: Toy, lang: str) -> None:
         assert shown.formula.rstrip().splitlines()[-2].split()[-1] == entry
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_row_the_column_and_the_pair_are_framed(lang: str) -> None:
     """In A the weight of the key, in V its value, in the context the entry; each in its outline."""
     query, dimension, key = 4, 2, 5
@@ -111,7 +113,7 @@ def test_the_row_the_column_and_the_pair_are_framed(lang: str) -> None:
         assert outer[1] <= inner[1] and inner[1] + inner[3] <= outer[1] + outer[3]
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_starts_at_the_published_numbers(lang: str) -> None:
     made = explorer(lang)
     weights, v = computed()
@@ -167,14 +169,14 @@ def test_others_that_are_all_zero_have_nothing_to_keep() -> None:
         ((0, 1, 0, float("nan")), "between 0 and 1, not at nan"),
     ],
 )
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_what_is_out_of_range_is_refused_in_words(wrong: State, told: str, lang: str) -> None:
     with pytest.raises(ValueError, match=told) as raised:
         view(*wrong, lang)
     assert re.search("[\u4e00-\u9fff]", str(raised.value).splitlines()[-1])
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_follows_its_controls(lang: str) -> None:
     made = explorer(lang)
     start = made.says
@@ -196,7 +198,7 @@ def test_it_follows_its_controls(lang: str) -> None:
     assert labels[1] == "0.00" and labels[-1] == "1.00"
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_no_number_reads_minus_zero(lang: str) -> None:
     """A weight of 0 times a negative value is −0.0."""
     for key in range(6):
@@ -236,3 +238,19 @@ def test_in_a_page_the_formula_follows_the_drawing_of_the_last_move() -> None:
         assert formula.value == f"$$\n{view(1, 1, 1, 1.0, 'en').formula}\n$$"  # code does not wait
 
     asyncio.run(drag())
+
+
+def test_values_and_context_are_on_one_scale_of_colours() -> None:
+    """Equal colours mean equal numbers: a cell of V and one of the context are never the same
+    colour with different numbers, and the largest value has the deepest colour."""
+    drawing = view(1, 1, 1, "computed", "en").drawing
+    cells = [r["fill"] for r in rectangles(drawing) if r["fill"] != "none"]
+    t = load()
+    v = byhand.project(t.X, t.W_V)
+    of_v, of_context = cells[36:60], cells[60:84]
+    top = float(np.abs(v).max())
+    colours = mpl.colormaps["BrBG"]
+    assert of_v == [to_hex(tint) for tint in colours((v.ravel() + top) / (2 * top))]
+    q, k = byhand.project(t.X, t.W_Q), byhand.project(t.X, t.W_K)
+    context = byhand.attention(q, k, v).context
+    assert of_context == [to_hex(tint) for tint in colours((context.ravel() + top) / (2 * top))]

@@ -3,6 +3,7 @@
 // When the picture has changed and rested a little, its first changed line is spoken. Where the system
 // has no Chinese font, that of the figures is used; the kernel sends it, once a page.
 const REST_MS = 600;
+const ANSWER_MS = 20000;
 const FONT = "Attention by Hand";
 
 const hasFont = () => [...document.fonts].some((font) => font.family.includes(FONT));
@@ -22,6 +23,7 @@ function useFont(box) {
 function bringFont(model) {
   if (hasFont() || window.byhandAsked) return;
   window.byhandAsked = true;
+  setTimeout(() => (window.byhandAsked = false), ANSWER_MS); // the kernel may be gone
   model.on("msg:custom", async (what, buffers) => {
     if (what !== "font") return;
     // Named in the style only once it is there: text drawn before is then drawn again.

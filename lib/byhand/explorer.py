@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from byhand.data import path
 from byhand.figures import FONT_FILE, ORANGE
 from byhand.svg import Drawing
 from byhand.words import edition, pick
+from byhand.worked import number
 
 ALERT = (
     '<div role="alert" style="border-left:4px solid {edge};padding:6px 10px;margin:4px 0;'
@@ -34,8 +35,6 @@ READ_S = 0.25  # nobody reads formulas that change faster
 
 # What a button sets: fixed values, or a function of the present ones.
 Press = Mapping[str, Any] | Callable[..., Mapping[str, Any]]
-
-
 ECHOED: Final = 40  # characters of what was typed, shown again
 
 
@@ -165,10 +164,8 @@ class Explorer:
             control.value = value
         except (traitlets.TraitError, TypeError):  # the second from words about an empty tuple
             taken = False
-        else:
-            taken = (
-                value is not None and control.value == value
-            )  # a slider stops at its ends without a word
+        else:  # a menu takes None for nothing, a slider stops at its ends without a word
+            taken = value is not None and control.value == value
         if not taken:
             refuse(f"控件 {name} 不能取 {value!r}。", f"the control {name} cannot take {value!r}")
 
@@ -244,18 +241,14 @@ def _in_language(told: str, lang: str) -> str:
     return lines[-1] if lang == "zh" and len(lines) > 1 else lines[0] if lines else told
 
 
-def slider(
-    lang: str, zh: str, en: str, value: float, low: float, high: float, step: float = 1
-) -> ipywidgets.ValueWidget:
-    """A slider with its name before it and its value behind it.
+def slider(lang: str, zh: str, en: str, value: int, low: int, high: int) -> ipywidgets.ValueWidget:
+    """A slider over whole numbers, with its name before it and its value behind it.
 
-    For fractions that a notebook sets, take `stops`: a slider of floats in the browser answers a value
-    set from Python with the same but for a rounding error, and so undoes what was set after it.
+    Fractions take `stops`: a slider of floats in the browser answers a value set from Python with the
+    same but for a rounding error, and so undoes what was set after it.
     """
-    whole = all(float(n).is_integer() for n in (value, low, high, step))
-    made = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
-    return made(
-        value=value, min=low, max=high, step=step, description=pick(lang, zh, en),
+    return ipywidgets.IntSlider(
+        value=value, min=low, max=high, description=pick(lang, zh, en),
         continuous_update=True, style=_STYLE, layout=_LAYOUT,
     )  # fmt: skip
 
@@ -271,16 +264,21 @@ def choice(
 
 
 def stops(
-    lang: str, zh: str, en: str, options: Mapping[str, Any] | Sequence[Any], value: Any
+    lang: str, zh: str, en: str, options: Mapping[str, Any], value: Any
 ) -> ipywidgets.ValueWidget:
-    """A slider over a few values, such as tokens or powers of two, with the words shown for each."""
-    pairs = list(options.items()) if isinstance(options, Mapping) else list(options)
+    """A slider over a few values, such as tokens or fractions, with the words shown for each."""
     made = ipywidgets.SelectionSlider(
-        options=pairs, value=value, description=pick(lang, zh, en),
+        options=list(options.items()), value=value, description=pick(lang, zh, en),
         continuous_update=True, style=_STYLE, layout=_LAYOUT,
     )  # fmt: skip
     made.add_class("byhand-stops")  # companion.js: the word behind it cannot be typed over
     return made
+
+
+def fractions(low: float, high: float, parts: int, decimals: int) -> dict[str, float]:
+    """Stops from low to high, so many `parts` to each unit, by what is shown for them."""
+    first, last = round(low * parts), round(high * parts)
+    return {number(n / parts, decimals): n / parts for n in range(first, last + 1)}
 
 
 def tick(lang: str, zh: str, en: str, value: bool) -> ipywidgets.ValueWidget:
@@ -320,17 +318,17 @@ def typed_whole(name: str, typed: str, low: int, high: int) -> int:
     words for everything else, and outside low to high.
     """
     plain = re.sub(r"[\s,_]", "", unicodedata.normalize("NFKC", typed)).lower()
-    found = re.fullmatch(r"([0-9]{1,15})(k?)", plain)
-    value = int(found[1]) * (1024 if found[2] else 1) if found else None
     if not plain:
         refuse(
             f"{name} 要写 {low} 到 {high} 之间的整数，现在还空着。",
-            f"{name} is a whole number from {low} to {high}; nothing is written yet.",
+            f"{name} must be a whole number from {low} to {high}; the field is empty.",
         )
+    found = re.fullmatch(r"([0-9]{1,15})(k?)", plain)
+    value = int(found[1]) * (1024 if found[2] else 1) if found else None
     if value is None or not low <= value <= high:
         refuse(
             f"{name} 要写 {low} 到 {high} 之间的整数，写的是{echo(typed)}。",
-            f"{name} is a whole number from {low} to {high}; you wrote {echo(typed)}.",
+            f"{name} must be a whole number from {low} to {high}; you wrote {echo(typed)}.",
         )
     return value
 

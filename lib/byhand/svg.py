@@ -17,6 +17,7 @@ from matplotlib.colors import to_hex
 from numpy.typing import ArrayLike
 
 from byhand import checks
+from byhand.checks import refuse
 from byhand.figures import BLUE, COLOURS, ORANGE, colour_scale, ink_on
 from byhand.worked import number
 
@@ -64,6 +65,11 @@ def below(*drawings: Drawing, gap: float = 18) -> Drawing:
         body.append(moved(drawing, 0, y))
         y += drawing.height + gap
     return Drawing(max(d.width for d in drawings), y - gap, "".join(body))
+
+
+def widened(drawing: Drawing, width: float) -> Drawing:
+    """The drawing with that much room at least, so that it keeps its size whatever it shows."""
+    return drawing._replace(width=max(drawing.width, width))
 
 
 def written(drawing: Drawing, says: str, margin: float = 6) -> str:
@@ -231,48 +237,37 @@ def bars(
     marks: ArrayLike | None = None,
     told: Sequence[str] | None = None,
 ) -> Drawing:
-    """Bars lying down, one a label, each with its number behind it; negative ones go to the left.
+    """Bars lying down, one a label, each with its number behind it.
 
-    values [n]; `top` is the size of a full bar; `lit` bars are framed. `marks` [n] are numbers to
-    compare with, each drawn as a line across its bar. `told` is written behind the bars in place of
-    the numbers.
+    values [n], none negative; `top` is the value of a full bar; `lit` bars are framed. `marks` [n]
+    are numbers to compare with, each drawn as a line across its bar. `told` is written behind the
+    bars in place of the numbers.
     """
     array = checks.row("values", values, len(labels))
     marked = array if marks is None else checks.row("marks", marks, len(labels))
-    full = float(np.abs([array, marked]).max() if top is None else top) or 1.0
+    if min(array.min(), marked.min()) < 0:
+        refuse("条形表示的数不能是负的。", "what a bar shows cannot be negative.")
+    full = float(np.max([array, marked]) if top is None else top) or 1.0
     left, h = max(wide(name) for name in labels) + 10, 24
-    spare = 60.0  # for the number behind a bar
-    negative = bool((array < 0).any() or (marked < 0).any())
-    zero = left + (width / 2 + spare if negative else 0)
-    full_long = width / 2 if negative else width
     body = [text(0, SIZE * 0.7, title, anchor="start", bold=True)]
     for n, (value, name) in enumerate(zip(array, labels, strict=True)):
         y = SIZE * 1.6 + n * h
-        long = full_long * min(abs(float(value)) / full, 1.0)
-        below_zero = value < 0
+        long = width * min(float(value) / full, 1.0)
         body.append(text(left - 8, y + h / 2, name, anchor="end"))
         frame = LIT if n in lit else "none"
-        start = zero - long if below_zero else zero
-        body.append(rectangle(start, y + 4, long, h - 8, fill=colour, line=frame, thick=2.5))
+        body.append(rectangle(left, y + 4, long, h - 8, fill=colour, line=frame, thick=2.5))
         shown = number(float(value), decimals) if told is None else told[n]
-        end, anchor = (start - 6, "end") if below_zero else (start + long + 6, "start")
+        end = left + long + 6
         if marks is not None:
-            x = zero + full_long * max(-1.0, min(float(marked[n]) / full, 1.0))
+            x = left + width * min(float(marked[n]) / full, 1.0)
             body.append(
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y + 1:.1f}" y2="{y + h - 1:.1f}" '
                 f'stroke="{INK}" stroke-width="2"/>'
             )
-            taken = wide(shown) + 10
-            if 0 <= (start - x if below_zero else x - start - long) <= taken:
-                end = x - 6 if below_zero else x + 6  # the number steps aside
-        body.append(text(end, y + h / 2, shown, anchor=anchor))
-    if negative:
-        bottom = SIZE * 1.6 + h * len(array)
-        body.append(
-            f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="{SIZE * 1.6:.1f}" y2="{bottom:.1f}" '
-            f'stroke="{QUIET}" stroke-width="0.7"/>'
-        )
-    room = max(zero + full_long + spare + 10, wide(title, BOLD))
+            if 0 <= x - left - long <= wide(shown) + 10:
+                end = x + 6  # the number steps aside
+        body.append(text(end, y + h / 2, shown, anchor="start"))
+    room = max(left + width + 70, wide(title, BOLD))  # 70 for the number behind a full bar
     return Drawing(room, SIZE * 1.6 + h * len(array), "".join(body))
 
 
@@ -379,39 +374,37 @@ def curve(
     title: str,
     *,
     across: str,
-    lit: int | None = None,
+    ends: tuple[float, float],
+    lit: int,
     size: tuple[float, float] = (330, 150),
-    colour: str = BLUE,
-    ends: tuple[float, float] | None = None,
 ) -> Drawing:
     """A line through points, with the ends of both axes in numbers; the `lit` point is marked.
 
-    `ends` are those of the upright axis; without them it goes from the lowest point to the highest.
+    x [n] rising and y [n]; `across` names the axis below, `ends` are the ends of the upright one.
+    Where an axis goes through zero, that is marked too.
     """
     xs, ys = checks.row("x", x), checks.row("y", y)
     checks.same("x 和 y 的个数", "the numbers of x and y", x=xs.size, y=ys.size)
+    lit = checks.index("lit", lit, xs.size)
     width, height = size
     left, top = 56.0, SIZE * 1.8
-    low, high = ends or (float(ys.min()), float(ys.max()))
-    if low == high:
-        low, high = low - 1, high + 1
+    low, high = ends
+    px = left + width * (xs - xs[0]) / (xs[-1] - xs[0])
+    py = top + height * (high - ys) / (high - low)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(px, py, strict=True))
+    below_it = top + height + 14
 
-    def at(n: int) -> tuple[float, float]:
-        span = float(xs[-1] - xs[0]) or 1.0
-        return (
-            left + width * float(xs[n] - xs[0]) / span,
-            top + height * (high - float(ys[n])) / (high - low),
-        )
+    def small(x: float, y: float, content: str, anchor: str = "middle") -> str:
+        return text(x, y, content, anchor=anchor, colour=QUIET, size=11)
 
-    points = " ".join(f"{px:.1f},{py:.1f}" for px, py in map(at, range(xs.size)))
     body = [
         text(0, SIZE * 0.7, title, anchor="start", bold=True),
-        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>',
-        text(left - 6, top, number(high, 2), anchor="end", colour=QUIET, size=11),
-        text(left - 6, top + height, number(low, 2), anchor="end", colour=QUIET, size=11),
-        text(left, top + height + 14, f"{xs[0]:g}", colour=QUIET, size=11),
-        text(left + width, top + height + 14, f"{xs[-1]:g}", colour=QUIET, size=11),
-        text(left + width / 2, top + height + 14, across, colour=QUIET, size=11),
+        f'<polyline points="{points}" fill="none" stroke="{BLUE}" stroke-width="1.8"/>',
+        small(left - 6, top, number(high, 2), "end"),
+        small(left - 6, top + height, number(low, 2), "end"),
+        small(left, below_it, f"{xs[0]:g}"),
+        small(left + width, below_it, f"{xs[-1]:g}"),
+        small(left + width / 2, below_it + 15, across),
     ]
     if low < 0 < high:
         zero = top + height * high / (high - low)
@@ -419,8 +412,8 @@ def curve(
             f'<line x1="{left}" x2="{left + width:.1f}" y1="{zero:.1f}" y2="{zero:.1f}" '
             f'stroke="{QUIET}" stroke-width="0.7" stroke-dasharray="3 3"/>'
         )
-    if lit is not None:
-        px, py = at(checks.index("lit", lit, xs.size))
-        body.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5" fill="{ORANGE}"/>')
-    room = max(left + width + 12, wide(title, BOLD))
-    return Drawing(room, top + height + 24, "".join(body))
+        body.append(small(left - 6, zero, "0", "end"))
+    if xs[0] < 0 < xs[-1]:
+        body.append(small(left + width * float(-xs[0] / (xs[-1] - xs[0])), below_it, "0"))
+    body.append(f'<circle cx="{px[lit]:.1f}" cy="{py[lit]:.1f}" r="5" fill="{ORANGE}"/>')
+    return Drawing(max(left + width + 12, wide(title, BOLD)), below_it + 24, "".join(body))

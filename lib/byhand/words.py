@@ -1,9 +1,11 @@
 """The words of the two editions: what figures, checks and explorers write on the screen."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from byhand.checks import refuse
 from byhand.toy import GLOSSES, TOKENS
+from byhand.worked import number
 
 EDITIONS: Final = ("zh", "en")
 
@@ -52,8 +54,31 @@ def pick(lang: str, zh: str, en: str) -> str:
     return (zh, en)[edition(lang)]
 
 
+def glossed(token: str, lang: str, between: str = " ") -> str:
+    """A token as a label; the English edition adds what a token of the sentence means."""
+    if edition(lang) == 0 or token not in TOKENS[:-1]:
+        return token
+    return f"{token}{between}{GLOSSES[TOKENS.index(token)]}"
+
+
 def token_labels(lang: str) -> list[str]:
-    """The six tokens as labels; the English edition adds a gloss below each."""
-    if edition(lang) == 0:
-        return list(TOKENS)
-    return [f"{t}\n{g}" if t != "？" else t for t, g in zip(TOKENS, GLOSSES, strict=True)]
+    """The six tokens as labels, with the gloss on a line below."""
+    return [glossed(token, lang, "\n") for token in TOKENS]
+
+
+def places(tokens: Sequence[str], lang: str) -> dict[str, int]:
+    """The place of every token by its label, for a menu or a slider over them."""
+    return {glossed(token, lang): n for n, token in enumerate(tokens)}
+
+
+def quoted(token: str, lang: str) -> str:
+    """A token in a sentence: in corner brackets in Chinese, as it is in English."""
+    return pick(lang, f"「{token}」", token)
+
+
+def small(value: float, decimals: int, lang: str) -> str:
+    """A positive number, and in words that it is too small where its decimals would show zero."""
+    if number(value, decimals) != number(0, decimals):
+        return number(value, decimals)
+    least = number(10.0**-decimals, decimals)
+    return pick(lang, f"不到 {least}", f"under {least}")

@@ -25,12 +25,12 @@ import pytest
 from byhand.explorer import Explorer
 from byhand.explorers import NOTEBOOK_OF
 from byhand.figures import font_family
+from byhand.words import EDITIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 sync_api: Any = pytest.importorskip(
     "playwright.sync_api", reason="make test-browser installs Playwright and runs this file"
 )
-LANGS = ("zh", "en")
 MOVES = 40
 ROUNDS = 3
 WANTED_MS, TOO_SLOW_MS = 100, 250  # the 95th percentile from a key to the new drawing
@@ -44,7 +44,7 @@ START = [
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """JupyterLab on a copy of the notebooks, for Lab saves what it shows."""
     root = tmp_path_factory.mktemp("lab")
-    for lang in LANGS:
+    for lang in EDITIONS:
         (root / "notebooks" / lang).mkdir(parents=True)
         for notebook in set(NOTEBOOK_OF.values()):
             name = f"notebooks/{lang}/{notebook}.ipynb"
@@ -270,7 +270,7 @@ def theme(page: Any, tone: str) -> None:
 
 EVERY = pytest.mark.parametrize(
     "opened",
-    [pytest.param((name, lang), id=f"{name}-{lang}") for name in NOTEBOOK_OF for lang in LANGS],
+    [pytest.param((name, lang), id=f"{name}-{lang}") for name in NOTEBOOK_OF for lang in EDITIONS],
     indirect=True,
 )
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from byhand import checks, svg, toy, worked
 from byhand.attention import heads_reaching, merge_heads, multi_head_attention, project, split_heads
 from byhand.checks import Array, index, refuse
-from byhand.explorer import Explorer, View, choice, frozen, slider, stops, tick
+from byhand.explorer import Explorer, View, choice, fractions, frozen, slider, stops, tick
 from byhand.figures import colour_scale
 from byhand.toy import TOKENS
-from byhand.words import pick, word
+from byhand.words import pick, places, quoted, word
 from byhand.worked import number
 
 PRINTED: Final = "the printed one"
@@ -135,7 +135,7 @@ def _framed(
         lang,
         f"头 {head} 的第 {dimension} 个数{'经过它到' if new else '到不了'}输出 {column}。",
         f"Number {dimension} of head {head} "
-        f"{'goes through it to' if new else 'does not get to'} output {column}.",
+        f"{'goes through it to' if new else 'does not reach'} output {column}.",
     )
     if new != old and not parts.merged[row - 1]:
         effect += pick(
@@ -274,7 +274,9 @@ def view(
         first, second = map(row_of, numbers.reshape(_HEADS, -1))
         return pick(lang, f"头 1 {first}；头 2 {second}", f"head 1 {first}; head 2 {second}")
 
-    output = pick(lang, f"「{name}」的输出：", f"output of {name}: ") + row_of(parts.output)
+    output = pick(lang, f"{quoted(name, lang)}的输出：", f"output of {name}: ") + row_of(
+        parts.output
+    )
     if np.array_equal(parts.w_o, np.eye(_WIDTH)) and any(on):
         output += pick(lang, "（就是并头后的四个数）", " (the four merged numbers as they are)")
     mixing = _mixing(parts.w_o, lang)
@@ -312,11 +314,9 @@ def _lines(w_o: Array) -> str:
 
 def explorer(lang: str) -> Explorer:
     """Choose a W_O and a token, add to one entry, switch the heads on and off."""
-    whose = {token: n for n, token in enumerate(TOKENS)}
+    whose = places(TOKENS, lang)
     whose[f"a = {toy.mixing_example().astype(int).tolist()}"] = EXAMPLE
-    # Not a slider of floats: one sends back a value that Python has set, a rounding error away.
-    most = round(10 * FURTHEST)
-    tenths = {number(n / 10, 1): n / 10 for n in range(-most, most + 1)}
+    tenths = fractions(-FURTHEST, FURTHEST, 10, 1)
     return Explorer(
         pick(lang, "两个头和 W_O", "Two heads and W_O"),
         {

@@ -8,7 +8,7 @@ import numpy as np
 from byhand import data, svg
 from byhand.checks import Array, index
 from byhand.explorer import Explorer, View, choice, frozen, slider
-from byhand.words import pick
+from byhand.words import pick, places, quoted
 from byhand.worked import number
 
 FIRST: Final = 5  # heads in the table
@@ -61,7 +61,7 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
     ranked = ranking(query, key)
     here = next(r for r in ranked if (r.layer, r.head) == (layer, head))
     listed = [*ranked[:FIRST], *([] if here in ranked[:FIRST] else [here])]
-    best = map_.argmax(axis=1).tolist()  # the key each query looks at most
+    best = np.argwhere(map_ == map_.max(axis=1, keepdims=True)).tolist()  # equal ones, too
     giver = int(map_[:, key].argmax())
 
     pair = f"{tokens[query]} → {tokens[key]}"
@@ -69,13 +69,13 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
     found = pick(
         lang,
         f"{this}：{pair} {number(here.weight, 3)}，{len(ranked)} 个头里排第 {here.rank}",
-        f"{this}: {pair} {number(here.weight, 3)}, number {here.rank} of {len(ranked)} heads",
+        f"{this}: {pair} {number(here.weight, 3)}, place {here.rank} of {len(ranked)} heads",
     )
-    from_zh = "它自己" if giver == key else f"「{tokens[giver]}」"
+    from_zh = "它自己" if giver == key else quoted(tokens[giver], lang)
     from_en = "itself" if giver == key else tokens[giver]
     most = pick(
         lang,
-        f"这个头里，给「{tokens[key]}」最多的是{from_zh}：{number(map_[giver, key], 3)}",
+        f"这个头里，给{quoted(tokens[key], lang)}最多的是{from_zh}：{number(map_[giver, key], 3)}",
         f"In this head {tokens[key]} gets most from {from_en}: {number(map_[giver, key], 3)}",
     )
     five = pick(lang, f"{pair}：权重最大的五个头", f"{pair}: the top five heads")
@@ -91,7 +91,7 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
             svg.below(
                 svg.matrix(
                     map_, "weights", title, tokens, tokens, decimals=2, scale=(0, 1), cell=CELL,
-                    lit=list(enumerate(best)), outlined_row=query, outlined_column=key,
+                    lit=[(i, j) for i, j in best], outlined_row=query, outlined_column=key,
                 ),
                 svg.label(frames, colour=svg.QUIET, size=12),
                 gap=6,
@@ -107,10 +107,7 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
         ),
     )  # fmt: skip
     row = "  ".join(f"{t} {number(w, 2)}" for t, w in zip(tokens, map_[query], strict=True))
-    maxima = "  ".join(
-        f"{t} → {tokens[j]} {number(map_[i, j], 2)}"
-        for i, (t, j) in enumerate(zip(tokens, best, strict=True))
-    )
+    maxima = "  ".join(f"{tokens[i]} → {tokens[j]} {number(map_[i, j], 2)}" for i, j in best)
     heads = pick(lang, "；", "; ").join(
         f"{_named(r.layer, r.head, lang)} {number(r.weight, 3)}" for r in ranked[:FIRST]
     )
@@ -121,14 +118,15 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
             found,
             f"{five}{colon}{heads}",
             most,
-            pick(lang, f"「{tokens[query]}」这一行：", f"the row of {tokens[query]}: ") + row,
+            pick(lang, f"{quoted(tokens[query], lang)}这一行：", f"the row of {tokens[query]}: ")
+            + row,
             pick(lang, "每行最大的：", "the maximum of each row: ") + maxima,
         ),
     )
 
 
 def _named(layer: int, head: int, lang: str) -> str:
-    return pick(lang, f"第 {layer} 层头 {head}", f"layer {layer} head {head}")
+    return pick(lang, f"第 {layer} 层头 {head}", f"layer {layer}, head {head}")
 
 
 def _first(query: int, key: int, **_: Any) -> dict[str, int]:
@@ -141,14 +139,14 @@ def explorer(lang: str) -> Explorer:
     """Move layer and head, choose a query and a key, go to the head that looks there most."""
     tokens, weights = trained()
     n_layers, n_heads = weights.shape[:2]
-    places = {token: n for n, token in enumerate(tokens)}
+    where = places(tokens, lang)
     return Explorer(
         pick(lang, "真实模型的头", "The heads of a real model"),
         {
             "layer": slider(lang, "层", "layer", LAYER, 0, n_layers - 1),
             "head": slider(lang, "头", "head", HEAD, 0, n_heads - 1),
-            "query": choice(lang, "查询：谁看", "query: who looks", places, QUERY),
-            "key": choice(lang, "键：看谁", "key: at whom", places, KEY),
+            "query": choice(lang, "查询：谁看", "query: who looks", where, QUERY),
+            "key": choice(lang, "键：看谁", "key: at whom", where, KEY),
         },
         partial(view, lang=lang),
         lang,

@@ -78,9 +78,9 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
 
     pair_words = pick(
         lang,
-        f"第 {pair} 对：每个位置转 {angle(speed)} 弧度，{2 * np.pi / speed:.0f} 个位置转一圈",
+        f"第 {pair} 对：每个位置转 {angle(speed)} 弧度，约 {2 * np.pi / speed:.0f} 个位置转一圈",
         f"pair {pair}: {angle(speed)} radians a position, "
-        f"a full turn in {2 * np.pi / speed:.0f} positions",
+        f"a full turn in about {2 * np.pi / speed:.0f} positions",
     )
     score_words = pick(
         lang,
@@ -90,7 +90,7 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
     far_words = pick(
         lang,
         f"两个都再往后 {FARTHER} 个位置：{number(far, 2)}",
-        f"both {FARTHER} positions further on: {number(far, 2)}",
+        f"with both {FARTHER} positions further on: {number(far, 2)}",
     )
     turns_words = [
         pick(
@@ -146,7 +146,7 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
     told = svg.below(table, svg.label(score_words, bold=True), svg.label(far_words), gap=8)
     drawing = svg.below(svg.label(pair_words, bold=True), svg.beside(*planes, told, gap=14), curve)
     return View(
-        drawing._replace(width=max(drawing.width, ROOM)),  # it keeps its size while a slider moves
+        svg.widened(drawing, ROOM),
         (score_words, far_words, pair_words, *turns_words),
     )
 
@@ -170,7 +170,11 @@ def explorer(lang: str) -> Explorer:
         partial(view, lang=lang),
         lang,
         buttons={
-            pick(lang, f"两个都往后 {STEP}", f"both {STEP} further on"): partial(both, STEP),
-            pick(lang, f"两个都往前 {STEP}", f"both {STEP} back"): partial(both, -STEP),
+            pick(lang, f"两个都往后（最多 {STEP}）", f"both further on ({STEP} at most)"): partial(
+                both, STEP
+            ),
+            pick(lang, f"两个都往前（最多 {STEP}）", f"both back ({STEP} at most)"): partial(
+                both, -STEP
+            ),
         },
     )

@@ -10,7 +10,7 @@ from byhand.attention import scale, softmax, softmax_jacobian
 from byhand.checks import Array, whole
 from byhand.explorer import Explorer, View, frozen, slider, tick
 from byhand.figures import BLUE, GREEN, YELLOW
-from byhand.words import pick
+from byhand.words import pick, small
 from byhand.worked import number
 
 WIDEST: Final = 512
@@ -36,14 +36,6 @@ def scores_of(d_k: int, scaled: bool) -> tuple[Array, Array]:
     if not scaled:
         return many, row
     return scale(many[None], d_k)[0], scale(row[None], d_k)[0]
-
-
-def small(value: float, decimals: int, lang: str) -> str:
-    """A positive number, and in words that it is too small where its decimals would show zero."""
-    if number(value, decimals) != number(0, decimals):
-        return number(value, decimals)
-    least = number(10.0**-decimals, decimals)
-    return pick(lang, f"不到 {least}", f"under {least}")
 
 
 def view(d_k: int, scaled: bool, lang: str) -> View:

@@ -8,11 +8,11 @@ import numpy as np
 from byhand import checks, svg, toy
 from byhand.attention import apply_mask, causal_mask, project, scale, score, softmax
 from byhand.checks import Array, refuse
-from byhand.explorer import Explorer, View, choice, frozen, stops, tick
+from byhand.explorer import Explorer, View, choice, fractions, frozen, stops, tick
 from byhand.figures import BLUE, colour_scale
 from byhand.svg import Drawing
 from byhand.toy import TOKENS
-from byhand.words import pick, token_labels
+from byhand.words import pick, places, quoted, token_labels
 from byhand.worked import number
 
 COLDEST: Final = 0.1  # temperatures
@@ -122,7 +122,7 @@ def view(query: int, temperature: float, key: int, extra: float, causal: bool, l
     )
     left = svg.below(_head(key if extra else None, lang), *matrices, gap=8)
     drawing = svg.beside(
-        left._replace(width=max(left.width, LEFT)),  # so that the bars stay where they are
+        svg.widened(left, LEFT),
         svg.below(bars, *(svg.label(note) for note in notes), gap=8),
     )
     return View(
@@ -140,10 +140,6 @@ def view(query: int, temperature: float, key: int, extra: float, causal: bool, l
 
 def _shown(value: float, decimals: int) -> str:
     return number(float(value), decimals) if np.isfinite(value) else "−∞"
-
-
-def _quoted(token: int, lang: str) -> str:
-    return pick(lang, f"「{TOKENS[token]}」", TOKENS[token])
 
 
 def _head(changed: int | None, lang: str) -> Drawing:
@@ -164,12 +160,12 @@ def _titles(
     """Of the six rows of numbers, what each is."""
     added, warm = f"{extra:+.1f}", number(temperature, 1)
     changes = [
-        *([pick(lang, f"「{TOKENS[key]}」{added}", f"{TOKENS[key]} {added}")] if extra else []),
-        *([pick(lang, f"÷ 温度 {warm}", f"÷ temperature {warm}")] if temperature != 1 else []),
-        *([pick(lang, "遮住后面的键", "masked")] if causal else []),
+        *([quoted(TOKENS[key], lang) + pick(lang, "", " ") + added] if extra else []),
+        *([pick(lang, f"÷ 温度 {warm}", f"all ÷ {warm}")] if temperature != 1 else []),
+        *([pick(lang, "遮住后面的键", "later keys masked")] if causal else []),
     ]
     what = pick(lang, "，", ", ").join(changes)
-    name = _quoted(query, lang)
+    name = quoted(TOKENS[query], lang)
     total, one = number(float(row.exps.sum()), 4), number(float(row.weights.sum()), 3)
     return (
         pick(lang, f"{name}缩放后的分数", f"scaled scores of {name}"),
@@ -184,7 +180,7 @@ def _titles(
 def _first(row: Row, query: int, key: int, lang: str) -> str:
     """What is read out after a move: the weight of the changed key, and the largest."""
     best = int(row.weights.argmax())
-    name, changed, top = (_quoted(n, lang) for n in (query, key, best))
+    name, changed, top = (quoted(TOKENS[n], lang) for n in (query, key, best))
     share, most = (number(float(row.weights[n]), 3) for n in (key, best))
     if key == best:
         return pick(
@@ -202,64 +198,70 @@ def _first(row: Row, query: int, key: int, lang: str) -> str:
 def _notes(row: Row, query: int, temperature: float, key: int, lang: str) -> tuple[str, ...]:
     """How the weights differ from the printed ones, and why they are as they are."""
     apart = np.abs(row.weights - _printed().values[query])
-    most, where = number(float(apart.max()), 3), TOKENS[int(apart.argmax())]
-    warm, name, changed = number(temperature, 1), TOKENS[query], TOKENS[key]
+    most, where = number(float(apart.max()), 3), quoted(TOKENS[int(apart.argmax())], lang)
+    warm = number(temperature, 1)
+    name, changed = quoted(TOKENS[query], lang), quoted(TOKENS[key], lang)
     if as_printed(query, row.weights):
-        notes = [("和印出来的一样，三位小数都相同。", "As printed: all three decimals agree.")]
+        notes = [
+            pick(lang, "和印出来的一样，三位小数都相同。", "As printed: all three decimals agree.")
+        ]
     else:
         notes = [
-            (
-                f"和印出来的最多差 {most}，在「{where}」。",
-                f"Up to {most} from the printed ones, at {where}.",
+            pick(
+                lang,
+                f"和印出来的最多差 {most}，在{where}。",
+                f"At most {most} from the printed ones, at {where}.",
             )
         ]
     if np.isfinite(row.changed).sum() == 1:
-        why = (f"「{name}」只看得到自己：权重总是 1。", f"{name} sees only itself: always 1.")
+        why = pick(
+            lang,
+            f"{name}只看得到自己：权重总是 1。",
+            f"{name} sees only itself: its weight is 1.",
+        )
     elif temperature < 1:
-        why = (
+        why = pick(
+            lang,
             f"温度 {warm} 小于 1：分数的差拉大，权重更尖。",
-            f"Temperature {warm}, below 1: more peaked.",
+            f"Temperature {warm}, below 1: more peaked weights.",
         )
     elif temperature > 1:
-        why = (
+        why = pick(
+            lang,
             f"温度 {warm} 大于 1：分数的差缩小，权重更平。",
-            f"Temperature {warm}, above 1: flatter.",
+            f"Temperature {warm}, above 1: flatter weights.",
         )
     else:
-        why = (
+        why = pick(
+            lang,
             f"温度 {warm}：除以 1，和没除一样。",
             f"Temperature {warm}: dividing by 1 does nothing.",
         )
     notes.append(why)
     if np.isneginf(row.changed[key]):
         notes.append(
-            (
-                f"「{changed}」被遮住了：它的分数加多少，权重都不变。",
-                f"{changed} is masked: adding changes nothing.",
+            pick(
+                lang,
+                f"{changed}被遮住了：它的分数加多少，权重都不变。",
+                f"{changed} is masked: its score does not count.",
             )
         )
-    return tuple(pick(lang, *note) for note in notes)
-
-
-def _stops(low: float, high: float) -> dict[str, float]:
-    """From low to high in tenths, as shown and as counted."""
-    return {number(n / 10, 1): n / 10 for n in range(round(10 * low), round(10 * high) + 1)}
+    return tuple(notes)
 
 
 def explorer(lang: str) -> Explorer:
     """Pick a row, change one score and the temperature, hide what comes after; starts as printed."""
-    names = {token: n for n, token in enumerate(TOKENS)}
-    glossed = {name.replace("\n", " "): n for n, name in enumerate(token_labels(lang))}
-    temperatures, extras = _stops(COLDEST, WARMEST), _stops(-MOST, MOST)
-    start = PRINTED
+    tokens, start = places(TOKENS, lang), PRINTED
+    temperatures = fractions(COLDEST, WARMEST, 10, 1)
+    extras = fractions(-MOST, MOST, 10, 1)
     return Explorer(
         pick(lang, "一行分数变权重", "One row, from scores to weights"),
         {
-            "query": stops(lang, "查询（哪一行）", "query (the row)", names, start["query"]),
+            "query": stops(lang, "查询（哪一行）", "query (the row)", tokens, start["query"]),
             "temperature": stops(
                 lang, "温度（除以它）", "temperature (÷)", temperatures, start["temperature"]
             ),
-            "key": choice(lang, "改哪个键的分数", "key to change", glossed, start["key"]),
+            "key": choice(lang, "改哪个键的分数", "key to change", tokens, start["key"]),
             "extra": stops(lang, "给这个分数加", "added to its score", extras, start["extra"]),
             "causal": tick(
                 lang,

@@ -15,8 +15,7 @@ from byhand.explorer import Explorer, View, cleaned, echo, field, slider
 from byhand.figures import BLUE, GREEN, ORANGE, SKY
 from byhand.svg import Drawing
 from byhand.weights import Tensor
-from byhand.words import edition, pick
-from byhand.worked import number
+from byhand.words import edition, pick, small
 
 LONGEST: Final = 80  # characters of a search; the longest name has 47
 SIDE: Final = 120  # pixels of the longest side drawn
@@ -57,7 +56,7 @@ ROLES: Final = {
     ),
     "blk.N.attn_norm.weight": Role(("注意力前的归一化", "attention norm"), _NORM, ("in = out",)),
     "blk.N.attn_q.weight": Role(
-        ("W_Q 查询", "W_Q, queries"),
+        ("W_Q 查询", "W_Q, query projection"),
         (
             "归一化后的一行乘 W_Q，得到 {heads} 个头的查询，并排放着。",
             "A row after the norm, times W_Q, gives the queries of {heads} heads side by side.",
@@ -69,7 +68,7 @@ ROLES: Final = {
         ("out",),
     ),
     "blk.N.attn_k.weight": Role(
-        ("W_K 键", "W_K, keys"),
+        ("W_K 键", "W_K, key projection"),
         (
             "归一化后的一行乘 W_K，得到 {kv_heads} 个键值头的键，每个给 {shared} 个查询头用。",
             "A row after the norm, times W_K, gives the keys of {kv_heads} K/V heads; each serves "
@@ -82,7 +81,7 @@ ROLES: Final = {
         ("out",),
     ),
     "blk.N.attn_v.weight": Role(
-        ("W_V 值", "W_V, values"),
+        ("W_V 值", "W_V, value projection"),
         (
             "归一化后的一行乘 W_V，得到 {kv_heads} 个键值头的值，每个给 {shared} 个查询头用。",
             "A row after the norm, times W_V, gives the values of {kv_heads} K/V heads; each serves "
@@ -99,27 +98,28 @@ ROLES: Final = {
         (
             "把 {heads} 个头的上下文混成一行，加回残差流。它不给词打分。",
             "Mixes the contexts of {heads} heads into one row, which is added to the residual "
-            "stream. It scores no token.",
+            "stream. It gives no token a score.",
         ),
     ),
     "blk.N.ffn_norm.weight": Role(("FFN 前的归一化", "FFN norm"), _NORM, ("in = out",)),
     "blk.N.ffn_gate.weight": Role(
-        ("FFN 的门", "gate of the FFN"),
+        ("FFN 的门", "FFN gate"),
         (
             "算出的数经过 SiLU，再和 ffn_up 算出的逐个相乘。",
-            "What comes out goes through SiLU and is multiplied, number by number, with what ffn_up "
+            "What comes out goes through SiLU and is multiplied, number by number, by what ffn_up "
             "gives.",
         ),
     ),
     "blk.N.ffn_up.weight": Role(
-        ("FFN 变宽", "up into the FFN"),
+        ("FFN 变宽", "FFN up: wider"),
         (
             "把一行变到 FFN 的宽度，再逐个乘上门的结果。",
-            "Widens a row to the width of the FFN; number by number it is multiplied with the gate.",
+            "Widens a row to the width of the FFN. It is multiplied, number by number, by what the "
+            "gate gives.",
         ),
     ),
     "blk.N.ffn_down.weight": Role(
-        ("FFN 变窄", "down from the FFN"),
+        ("FFN 变窄", "FFN down: narrower"),
         (
             "从 FFN 的宽度变回来，加回残差流。",
             "Brings a row back from the width of the FFN; it is added to the residual stream.",
@@ -189,6 +189,25 @@ def _pattern(name: str) -> str:
     return re.sub(r"^(blk|model\.layers)\.\d+\.", r"\1.N.", name)
 
 
+# The names of the columns: of what was found, and of how it is stored.
+_HEAD: Final = (
+    ("GGUF 的名字", "name in GGUF"),
+    ("是什么", "what it is"),
+    ("Hugging Face 的名字", "name in Hugging Face"),
+    ("几个", "count"),
+    ("这一个的类型", "type (this one)"),
+    ("字节", "bytes (this one)"),
+)
+_COLUMNS: Final = (
+    ("怎样存放", "storage"),
+    ("类型", "type"),
+    ("一个数几位", "bits per number"),
+    ("字节", "bytes"),
+    ("存成 float16", "as float16"),
+    ("占文件", "share of file"),
+)
+
+
 # Searching
 
 
@@ -205,12 +224,13 @@ def find(search: str, block: int, lang: str) -> list[tuple[Kind, Tensor]]:
     block = index("block", block, n_layers)
     if not isinstance(search, str):
         refuse(f"要找的是一段文本，给的是 {search!r}。", f"a search is a text, not {search!r}.")
-    if len(cleaned(search)) > LONGEST:
+    typed = cleaned(search)
+    if len(typed) > LONGEST:
         refuse(
-            f"{echo(search)} 太长，有 {len(cleaned(search))} 个字符；最多 {LONGEST} 个。",
-            f"{echo(search)} is too long: {len(cleaned(search))} characters, {LONGEST} at most.",
+            f"{echo(search)} 太长，有 {len(typed)} 个字符；最多 {LONGEST} 个。",
+            f"{echo(search)} is too long: {len(typed)} characters, {LONGEST} at most.",
         )
-    words = set(unicodedata.normalize("NFKC", cleaned(search)).casefold().split())
+    words = set(unicodedata.normalize("NFKC", typed).casefold().split())
     fitting = []
     for kind in kinds():
         title = ROLES[kind.pattern].title[edition(lang)].casefold()
@@ -224,7 +244,7 @@ def find(search: str, block: int, lang: str) -> list[tuple[Kind, Tensor]]:
         listed = ", ".join(kind.pattern for kind in kinds())
         refuse(
             f"找不到名字里有{echo(search)}的张量。文件里有 {len(kinds())} 种：{listed}",
-            f"no tensor has {echo(search)} in its name. The file has {len(kinds())} kinds: {listed}",
+            f"No tensor has {echo(search)} in its name. The file has {len(kinds())} kinds: {listed}",
         )
     return [(kind, shown) for _, kind, shown in sorted(fitting, key=lambda match: match[0])]
 
@@ -275,28 +295,7 @@ def view(search: str, block: int, lang: str) -> View:
     found, where = _found(search, len(matches), lang), _where(tensor, block, lang)
     listed = [_row(other, shown, lang) for other, shown in matches]
     shapes, stored = _shapes(tensor, role, lang), _stored(kind, tensor, lang)
-    head = [
-        pick(lang, *words)
-        for words in (
-            ("GGUF 的名字", "name in GGUF"),
-            ("是什么", "what it is"),
-            ("Hugging Face 的名字", "name in Hugging Face"),
-            ("几个", "count"),
-            ("这一个的类型", "type (this one)"),
-            ("字节", "bytes (this one)"),
-        )
-    ]
-    columns = [
-        pick(lang, *words)
-        for words in (
-            ("怎样存放", "storage"),
-            ("类型", "type"),
-            ("一个数几位", "bits a number"),
-            ("字节", "bytes"),
-            ("存成 float16", "in float16"),
-            ("占文件", "share of file"),
-        )
-    ]
+    head, columns = ([pick(lang, *words) for words in names] for names in (_HEAD, _COLUMNS))
     blocks = _blocks(tensor, lang)
     written = [pick(lang, "形状怎样写", "its shape"), "", pick(lang, "哪个轴", "axes")]
     drawing = svg.below(
@@ -360,7 +359,11 @@ def _row(kind: Kind, shown: Tensor, lang: str) -> list[str]:
 def _where(tensor: Tensor, block: int, lang: str) -> str:
     layer, n_layers = layer_of(tensor), len(_kind(W_O).tensors)
     if layer is None:
-        return pick(lang, "不在任何一层里，全模型一个", "in no layer: the model has one")
+        return pick(
+            lang,
+            "不在任何一层里，全模型一个；滑块换层，它不变",
+            "not in a layer: the model has just one, and the slider changes nothing here",
+        )
     text = pick(
         lang,
         f"第 {layer} 层（从 0 数，一共 {n_layers} 层）",
@@ -370,7 +373,7 @@ def _where(tensor: Tensor, block: int, lang: str) -> str:
         text += pick(
             lang,
             f"。要找的名字里写了层号，所以不是滑块上的 {block}",
-            f". The search names the layer, so it is not the {block} of the slider",
+            f". The search names the layer, so the {block} of the slider does not count",
         )
     return text
 
@@ -401,10 +404,7 @@ def _stored(kind: Kind, tensor: Tensor, lang: str) -> list[list[str]]:
     total = sum(t.n_bytes for t in header().tensors.values())
 
     def line(which: str, types: str, size: int, n_bytes: int) -> list[str]:
-        share = 100 * n_bytes / total
-        shown = f"{number(share, 1)}%"
-        if share < 0.05:  # a zero would be wrong
-            shown = pick(lang, "不到 0.1%", "under 0.1%")
+        shown = f"{small(100 * n_bytes / total, 1, lang)}%"
         return [which, types, f"{8 * n_bytes / size:g}", str(n_bytes), str(F16 * size), shown]
 
     many = len(kind.tensors)
@@ -426,7 +426,7 @@ def _blocks(tensor: Tensor, lang: str) -> str:
         return pick(
             lang,
             f"{tensor.kind}：一个数 {n_bytes} 字节，{tensor.bits:g} 位",
-            f"{tensor.kind}: {n_bytes} bytes a number, which is {tensor.bits:g} bits",
+            f"{tensor.kind}: {n_bytes} bytes per number, which is {tensor.bits:g} bits",
         )
     return pick(
         lang,

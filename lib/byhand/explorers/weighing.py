@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 from byhand import svg, toy, worked
 from byhand.attention import attention, project, weigh
 from byhand.checks import Array, index, refuse, row
-from byhand.explorer import Explorer, View, frozen, slider, stops
+from byhand.explorer import Explorer, View, fractions, frozen, slider, stops
 from byhand.figures import colour_scale
 from byhand.toy import TOKENS
-from byhand.words import pick
+from byhand.words import pick, places, quoted
 from byhand.worked import number
 
 COMPUTED: Final[Literal["computed"]] = "computed"  # the weight as the softmax gave it
@@ -83,11 +83,12 @@ def view(
         entry += pick(lang, f"（原来是 {was}）", f" (as computed: {was})")
     result = pick(
         lang,
-        f"「{TOKENS[query]}」的上下文向量，第 {dimension} 维：{entry}",
+        f"{quoted(TOKENS[query], lang)}的上下文向量，第 {dimension} 维：{entry}",
         f"Context of {TOKENS[query]}, dimension {dimension}: {entry}",
     )
     about = _about(before, query, key, weight, lang)
-    about += pick(lang, "这一行的和：", " The row sums to ") + number(float(a[query].sum()), 3)
+    total = number(float(a[query].sum()), 3)
+    about += pick(lang, f"这一行的和：{total}", f" The row sums to {total}.")
 
     def listed(numbers: Array) -> str:
         return "  ".join(
@@ -122,7 +123,7 @@ def _about(
     """What was done to the weight that the query gives the key, in a sentence."""
     whose = pick(
         lang,
-        f"「{TOKENS[query]}」给{'自己' if key == query else f'「{TOKENS[key]}」'}的权重",
+        f"{quoted(TOKENS[query], lang)}给{'自己' if key == query else quoted(TOKENS[key], lang)}的权重",
         f"The weight {TOKENS[query]} gives {'itself' if key == query else TOKENS[key]}",
     )
     old = number(float(before[query, key]), 3)
@@ -133,7 +134,7 @@ def _about(
     return pick(
         lang,
         f"{whose}从 {old} 改成 {new}，另外五个都乘 {factor}。",
-        f"{whose} goes from {old} to {new}, the other five times {factor}.",
+        f"{whose} goes from {old} to {new}; the other five are multiplied by {factor}.",
     )
 
 
@@ -189,9 +190,9 @@ def _product(
 
 def explorer(lang: str) -> Explorer:
     """Pick an entry of the context; change one weight of its row."""
-    tokens = {token: n for n, token in enumerate(TOKENS)}
-    unchanged = pick(lang, "算出来的", "unchanged")
-    weights = {number(n / STEPS, 2): n / STEPS for n in range(STEPS + 1)}
+    tokens = places(TOKENS, lang)
+    unchanged = pick(lang, "算出来的", "as computed")
+    weights = fractions(0, 1, STEPS, 2)
     return Explorer(
         pick(lang, "加权取值：一个数由谁拼成", "Weighted values: what one number is made of"),
         {
