@@ -15,9 +15,9 @@ from byhand.explorers.shapes import LONGEST, heads, view
 from byhand.figures import ORANGE
 from byhand.figures_real import TINTS
 from byhand.models import Model
+from byhand.words import EDITIONS
 from drawn import NAMESPACE, rectangles, texts
 
-LANGS = ("zh", "en")
 GIGA = 1e9
 
 
@@ -39,7 +39,7 @@ def own_cache(m: Model, n: int) -> int:
     return 2 * n * m.n_layers * m.n_heads * (m.d_head + m.d_value)
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_every_shape_is_the_library_s(lang: str) -> None:
     for name, n in states():
         shown = view(name, str(n), lang)
@@ -56,7 +56,7 @@ def test_every_shape_is_the_library_s(lang: str) -> None:
         assert f"S = {n}" in drawn and shown.says[0] in drawn
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_largest_arrays_are_framed(lang: str) -> None:
     """At 6 tokens the parameters, at 131072 the scores and the weights."""
     few, many = (view("Qwen2.5-7B", str(n), lang) for n in (6, LONGEST))
@@ -68,7 +68,7 @@ def test_the_largest_arrays_are_framed(lang: str) -> None:
         assert len(frames) == 2 + 2  # two rows of the table, two bars
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_cache_is_the_library_s(lang: str) -> None:
     for name, n in states():
         m = models.read(name)
@@ -92,7 +92,7 @@ def test_the_cache_is_the_library_s(lang: str) -> None:
             assert times[1] in drawn
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_the_operations_are_the_library_s(lang: str) -> None:
     for name, n in states():
         m = models.read(name)
@@ -103,11 +103,15 @@ def test_the_operations_are_the_library_s(lang: str) -> None:
             continue
         flops = models.attention_flops(m, n)
         layer = sum(flops.values())
+        many = layer * m.n_layers >= 10**12
+        size = 10**9 if many else 10**6
+        word = {"zh": ("百万次", "十亿次"), "en": ("million", "billion")}[lang][many]
+        assert word in told and any(word in text for text in drawn)
         for count in (*flops.values(), layer, layer * m.n_layers):
             for found in (told, " ".join(drawn)):
                 written = [float(t.replace(",", "")) for t in re.findall(r"\d[\d,]*\.\d+", found)]
-                near = min(written, key=lambda w: abs(w - count / 1e6))
-                assert abs(near - count / 1e6) <= 0.005 + 1e-9 * near
+                near = min(written, key=lambda w: abs(w - count / size))
+                assert abs(near - count / size) <= 0.005 + 1e-9 * near
         for step, count in flops.items():
             assert f"{100 * count / layer:.2f}" in drawn and step in drawn
             assert f"({100 * count / layer:.2f}%)" in told
@@ -142,14 +146,14 @@ def test_every_query_head_stands_above_its_k_v_head(name: str) -> None:
             assert apart_x or y + height <= other[1] or other[1] + other[3] <= y
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_it_says_who_shares(lang: str) -> None:
     assert "0–6 → 0" in view("Qwen2.5-7B", "6", lang).says[1]
     assert "21–27 → 3" in view("Qwen2.5-7B", "6", lang).says[1]
     assert "→" not in "\n".join(view("GPT-3 175B", "6", lang).says)  # each has its own
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 @pytest.mark.parametrize("name", models.names())
 def test_it_fits_and_is_light(name: str, lang: str) -> None:
     drawing = view(name, str(LONGEST), lang).drawing
@@ -169,12 +173,12 @@ def test_the_length_is_typed() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "0", "131073", "-1", "六", "6.0", "<script>"])
-@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("lang", EDITIONS)
 def test_a_length_it_cannot_count_is_refused_in_words(lang: str, wrong: str) -> None:
     explorer = shapes.explorer(lang).set(length=wrong)
     wanted = {
         "zh": "词数 S 要写 1 到 131072 之间的整数",
-        "en": "the number of tokens S is a whole number from 1 to 131072",
+        "en": "the number of tokens S must be a whole number from 1 to 131072",
     }[lang]
     assert wanted in explorer.problem and "<script" not in explorer.picture.value
     assert not explorer.set(length="7").problem

@@ -33,6 +33,7 @@ class Model(NamedTuple):
     cached: int  # numbers kept in the cache for each token and layer
     compressed: bool  # K and V come from a compressed vector, which is what is cached
     causal: bool = True  # a token looks at itself and those before; if not, at all of them
+    norm_first: bool = True  # attention gets what is normalised; if not, the norm comes after it
 
 
 def names() -> list[str]:
@@ -65,6 +66,7 @@ def read(name: str) -> Model:
         cached=cached,
         compressed=compressed,
         causal=row.get("causal", True),
+        norm_first=row.get("norm_first", True),
     )
 
 
@@ -117,7 +119,9 @@ def attention_axes(model: Model) -> dict[str, tuple[str, ...]]:
     """
     value = "d_head" if model.d_head == model.d_value else "d_value"
     stream, wide = ("S", "d_model"), (f"n_heads·{value}",)
-    axes: dict[str, tuple[str, ...]] = {"X": stream, "h": stream}
+    axes: dict[str, tuple[str, ...]] = {"X": stream}
+    if model.norm_first:
+        axes["h"] = stream
     if model.compressed:
         axes |= {"Q": ("S", "n_heads·d_head"), "compressed": ("S", "cached")}
     else:

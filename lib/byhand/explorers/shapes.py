@@ -29,7 +29,7 @@ STEPS: Final = (
     (("compressed",), "压缩向量，放进缓存", "compressed, cached"),
     (("q",), "q  拆头", "q  by head"),
     (("k", "v"), "k, v  拆头", "k, v  by head"),
-    (("q_grouped",), "q  按键值头分组", "q  by K/V head"),
+    (("q_grouped",), "q 分组  按键值头", "q grouped  by K/V head"),
     (("scores",), "分数", "scores"),
     (("weights",), "权重", "weights"),
     (("context",), "上下文向量", "context"),
@@ -59,8 +59,6 @@ def steps(model: Model, n_tokens: int, lang: str) -> list[Step]:
     rows = []
     for names, zh, en in STEPS:
         there = [name for name in names if name in shapes]
-        if not model.causal and there == ["h"]:
-            continue  # BERT normalises after the attention, not before
         together = len({shapes[name] for name in there}) == 1
         for name in there[:1] if together else there:
             told = pick(lang, zh, en)
@@ -77,9 +75,24 @@ def size(n_bytes: int, lang: str) -> str:
     return f"{n_bytes:,} " + pick(lang, "字节", "bytes")
 
 
-def millions(operations: int) -> str:
-    """Operations in millions, with two decimals, and with four where two would show nothing."""
-    return f"{operations / 1e6:,.{2 if operations >= 1e5 else 4}f}"
+class Unit(NamedTuple):
+    """In what operations are counted."""
+
+    size: float
+    zh: str
+    en: str
+
+
+def unit(operations: int) -> Unit:
+    """Millions, and from a million of them on billions."""
+    if operations >= 1e12:
+        return Unit(1e9, "十亿次", "billion")
+    return Unit(1e6, "百万次", "million")
+
+
+def counted(operations: int, by: Unit) -> str:
+    """Operations in that unit, with two decimals, and with four where two would show nothing."""
+    return f"{operations / by.size:,.{2 if operations >= by.size / 10 else 4}f}"
 
 
 def tokens(n: int, lang: str) -> str:
@@ -119,7 +132,7 @@ def heads(model: Model, title: str, lang: str) -> Drawing:
             told = pick(
                 lang,
                 f"每个词 {model.cached} 个数，{model.n_heads} 个头共用",
-                f"{model.cached} numbers a token, shared by all {model.n_heads} heads",
+                f"{model.cached} numbers per token, shared by all {model.n_heads} heads",
             )
         boxes.append((x, y + high + 1, across * w - 1.0, h - 1.0, tint, told))
         if place == 0:
@@ -173,7 +186,7 @@ def view(model: str, length: str, lang: str) -> View:
             pick(lang, "步骤", "step"),
             pick(lang, "形状", "shape"),
             f"S = {n}",
-            pick(lang, "多少个数", "numbers in it"),
+            pick(lang, "多少个数", "numbers"),
         ],
         [[row.name, row.axes, row.shape, f"{row.numbers:,}"] for row in rows],
         pick(lang, "一层注意力，每一步的形状", "One layer of attention: the shape of every step"),
@@ -195,10 +208,10 @@ def view(model: str, length: str, lang: str) -> View:
         + pick(lang, "；", "; ").join(f"{row.symbol} {row.shape}" for row in rows)
     )
     kept, kept_in_words = cache(m, n, lang)
-    counted, counted_in_words = operations(m, n, lang)
-    says += [kept_in_words, counted_in_words]
+    spent, spent_in_words = operations(m, n, lang)
+    says += [kept_in_words, spent_in_words]
     return View(
-        svg.below(heads(m, says[0], lang), kept, svg.beside(table, counted, gap=20)), tuple(says)
+        svg.below(heads(m, says[0], lang), kept, svg.beside(table, spent, gap=20)), tuple(says)
     )
 
 
@@ -242,7 +255,7 @@ def cache(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
     title = pick(
         lang,
         "键值缓存，每个数 2 字节（1 GB 是十亿字节）",
-        "K/V cache, 2 bytes a number (1 GB is a thousand million bytes)",
+        "K/V cache, 2 bytes per number (1 GB is a thousand million bytes)",
     )
     drawing = svg.table(list(shown), [list(shown.values())], title)
     return drawing, pick(lang, "键值缓存：", "K/V cache: ") + told
@@ -264,28 +277,30 @@ def operations(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
         pick(lang, "一层", "one layer"): layer,
         pick(lang, f"{model.n_layers} 层", f"{model.n_layers} layers"): layer * model.n_layers,
     }
-    most = max(flops.values())
+    most, by = max(flops.values()), unit(layer * model.n_layers)
     drawing = svg.below(
         svg.bars(
             shares, list(flops), pick(lang, "运算：每一步所占（%）", "share of operations (%)"),
             decimals=2, top=100, width=100, lit=[i for i, c in enumerate(flops.values()) if c == most],
         ),
         svg.table(
-            [pick(lang, "注意力", "attention"), pick(lang, "百万次运算", "million operations")],
-            [[name, millions(count)] for name, count in {**flops, **whole}.items()],
+            [pick(lang, "注意力", "attention"), pick(lang, f"{by.zh}运算", f"{by.en} operations")],
+            [[name, counted(count, by)] for name, count in {**flops, **whole}.items()],
             right=[1],
             gap=14,
         ),
     )  # fmt: skip
     each = pick(lang, "，", ", ").join(
-        f"{name} {millions(count)} ({number(share, 2)}%)"
+        f"{name} {counted(count, by)} ({number(share, 2)}%)"
         for (name, count), share in zip(flops.items(), shares, strict=True)
     )
-    both = pick(lang, "，", ", ").join(f"{name} {millions(count)}" for name, count in whole.items())
+    both = pick(lang, "，", ", ").join(
+        f"{name} {counted(count, by)}" for name, count in whole.items()
+    )
     return drawing, pick(
         lang,
-        f"注意力的运算（百万次）：{both}；{each}",
-        f"operations of attention (millions): {both}; {each}",
+        f"注意力的运算（{by.zh}）：{both}；{each}",
+        f"operations of attention ({by.en}s): {both}; {each}",
     )
 
 
