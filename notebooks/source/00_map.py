@@ -321,7 +321,7 @@ print(environment.report(lang))
 # 再运行一格。如果看得到滑块，拖动时橙色的框也跟着走，互动图就能用。看不到也不要紧：互动图一开始显示的数，上面的图和表里都有。以后再打开这本笔记本，互动图的位置可能写着“Error displaying widget: model not found”：从头运行到那一格，它就回来了。
 
 # %% [markdown] lang="en" of="34786efe"
-# One more check. If you see a slider, and the orange frame follows when you move it, interactive figures will work. If you see none, nothing is lost: the numbers an interactive figure opens with are also in the figures and tables above it. When you open the notebook again later, its place may say “Error displaying widget: model not found”: run the cells down to it, and it is back.
+# One more check. If you see a slider, and the orange frame follows when you move it, the explorers of these notebooks will work. (An explorer is a drawing with controls.) If you see none, nothing is lost: the numbers an explorer opens with are also in the figures and tables above it. When you open the notebook again later, its place may say “Error displaying widget: model not found”: run the cells down to it, and it is back.
 
 # %%
 from byhand.explorers import squares

@@ -402,14 +402,14 @@ assert reaching_query[512][0] > reaching_query[512][1]  # many keys: it does not
 # %% [markdown] lang="zh"
 # ### 动一动：宽度和缩放
 #
-# 下面有一个滑块和一个勾选框。滑块改宽度 $d_k$，勾选框决定除不除以 $\sqrt{d_k}$。跟着变的有四样：两千对查询和键的分数的标准差，另抽的一行六个键的分数，它们的权重，雅可比矩阵最大的一项。这一项只量 softmax 一步；传到查询，缩放过的还要再除以 $\sqrt{d_k}$。查询和键都是随机的。用键盘也行：按 Tab 走到滑块，再按左右方向键。
+# 下面有一个滑块和一个勾选框。滑块改宽度 $d_k$，勾选框决定除不除以 $\sqrt{d_k}$。跟着变的有四样：很多对查询和键的分数的标准差，另抽的一行六个键的分数，它们的权重，雅可比矩阵最大的一项。这一项只量 softmax 一步；传到查询，缩放过的还要再除以 $\sqrt{d_k}$。查询和键都是随机的。用键盘也行：按 Tab 走到滑块，再按左右方向键。
 #
 # 先猜：不缩放，$d_k$ 从 64 加到 256，标准差变成几倍？
 
-# %% [markdown] lang="en" of="13057846"
+# %% [markdown] lang="en" of="56d24805"
 # ### Move it: width and scaling
 #
-# Below are a slider and a box. The slider sets the width $d_k$, the box whether to divide by $\sqrt{d_k}$. Four things follow: the standard deviation of the scores of two thousand pairs, the scores of another row with six keys, their weights, and the largest entry of the Jacobian. That entry is the slope of the softmax alone; on the way to the query, scaled scores are divided by $\sqrt{d_k}$ once more. Queries and keys are random. The keyboard works too: press Tab until the slider has the focus, then the left and right arrows.
+# Below are a slider and a box. The slider sets the width $d_k$, the box whether to divide by $\sqrt{d_k}$. Four things follow: the standard deviation of the scores of many pairs, the scores of another row with six keys, their weights, and the largest entry of the Jacobian. That entry is the slope of the softmax alone; on the way to the query, scaled scores are divided by $\sqrt{d_k}$ once more. Queries and keys are random. The keyboard works too: press Tab until the slider has the focus, then the left and right arrows.
 #
 # Guess first: without scaling, $d_k$ goes from 64 to 256. How many times as large does the standard deviation get?
 

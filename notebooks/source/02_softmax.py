@@ -477,7 +477,7 @@ except ValueError as error:
 # %% [markdown] lang="en" of="014b584f"
 # ### Move it: temperature, one score, the mask
 #
-# Below are the four steps for the row 西安, as in figure 7-4. You can choose another row, and change three things. Add a number to the score of one key. Set the temperature: after the addition, all scores are divided by it. At 1 nothing changes; below 1 the scores move apart and the weights get more peaked. Put on the causal mask. The largest number of each step is framed in orange. The line across each bar is the weight that the article prints, and the button goes back to the row 西安, unchanged.
+# Below are the four steps for the row 西安, as in figure 7-4. You can choose another row, and change three things. Add a number to the score of one key. Set the temperature: after the addition, all scores are divided by it. At 1 nothing changes; below 1 the scores move apart and the weights get more peaked. Switch on the causal mask. The largest number of each step is framed in orange. The upright line across each bar is the weight that the article prints, and the button goes back to the row 西安, unchanged.
 #
 # Guess first: 今天 gets {{ weights[西安, 今天]:.3f }}. With the other scores left alone, how much must be added to its score for it to get half?
 
@@ -524,7 +524,7 @@ _ = explorer.reset()
 # 后面两行：温度取二分之一，等于乘 2；缩放除的是 $\sqrt 4 = 2$，正好抵消。「今天」这一行就是上面不缩放的那一行，「？」占 {{ unscaled_weights[今天, 问号]:.3f }}。遮住以后，给「天气」的分数加 5，「西安」这一行一个权重也不变：−∞ 加上 5 还是 −∞。
 
 # %% [markdown] lang="en" of="b9a18d13"
-# {{ needed:.2f }}. Adding $x$ to a score multiplies its exponential by $e^x$. For half of the attention it must be as large as the other five together, so $x$ is the logarithm of {{ 1 - p:.3f }} over {{ p:.3f }}. At {{ min(share):.1f }} the slider gives {{ share[min(share)]:.3f }}, at {{ max(share):.1f }} it gives {{ share[max(share)]:.3f }}. The other five all shrink, and their ratios stay the same.
+# {{ needed:.2f }}. Adding $x$ to a score multiplies its exponential by $e^x$. For 今天 to get half, its exponential must be as large as the other five together, so $x$ is the logarithm of {{ 1 - p:.3f }} over {{ p:.3f }}. At {{ min(share):.1f }} the slider gives {{ share[min(share)]:.3f }}, at {{ max(share):.1f }} it gives {{ share[max(share)]:.3f }}. The other five all shrink, and their ratios stay the same.
 #
 # The last two lines: a temperature of one half multiplies by 2. The scaling divides by $\sqrt 4 = 2$, so the two cancel. The row 今天 is the unscaled row from above, with {{ unscaled_weights[今天, 问号]:.3f }} for ？. With the mask on, adding 5 to the score of 天气 changes no weight in the row 西安: −∞ plus 5 is still −∞.
 

@@ -220,16 +220,16 @@ print(f"{show.row(V.max(axis=0))}   largest value")
 #
 # 后两个滑块改一个权重：先选给谁的，再拖到 0 和 1 之间。另外五个权重按原来的比例分掉余下的，所以这一行的和还是 1。拖到最左边，权重又是算出来的那个。
 #
-# 先猜：「西安」自己的值是 ${{ V[西安, 0]:.3f }}$，权重只有 {{ weights[西安, 西安]:.3f }}，所以第 1 维的和是正的。把这个权重往上拖，拖过多少，和会变成负的？一直拖到 1 呢？
+# 先猜：「西安」自己的值，第 1 维是 ${{ V[西安, 0]:.3f }}$，权重只有 {{ weights[西安, 西安]:.3f }}，所以和是正的。把这个权重往上拖，拖过多少，和会变成负的？一直拖到 1 呢？
 
-# %% [markdown] lang="en" of="ae9514d4"
+# %% [markdown] lang="en" of="06d74b98"
 # ### Move it: one number, one weight
 #
 # The first two sliders pick one number: the query sets its row, the dimension its column. That row of $A$ and that column of $V$ are outlined, and the formula at the bottom multiplies them pair by pair and adds.
 #
 # The other two sliders change one weight: pick the token it goes to, then drag it to anything from 0 to 1. The other five share the rest in their old proportions, so the row still sums to 1. At the far left the weight is as computed again.
 #
-# Guess first: the own value of 西安 is ${{ V[西安, 0]:.3f }}$, its weight is {{ weights[西安, 西安]:.3f }} only, and so the sum in dimension 1 is positive. Drag this weight up. Past which weight is the sum negative? And what is it at 1?
+# Guess first: in dimension 1 the value of 西安 itself is ${{ V[西安, 0]:.3f }}$. Its weight is only {{ weights[西安, 西安]:.3f }}, so the sum is positive. Drag this weight up. Past which weight is the sum negative? And what is it at 1?
 
 # %%
 from byhand.explorers import weighing
@@ -250,13 +250,16 @@ for own in (0, 0.2, 0.25, 1):
 assert "  ".join(f"{x:.3f}" for x in V[西安]) in explorer.says  # weight 1: its own four values
 turns = rest / (rest - V[西安, 0])  # where moved is 0
 print(f"{turns:.3f}   the weight at which the sum is 0")
+before = np.floor(turns * weighing.STEPS) / weighing.STEPS  # the stops on either side
+for own, sign in ((before, 1), (before + 1 / weighing.STEPS, -1)):
+    assert sign * (own * V[西安, 0] + (1 - own) * rest) > 0
 _ = explorer.reset()
 
 # %% [markdown] lang="zh"
-# 拖过 {{ turns:.3f }}，和就变成负的。权重是 0 时，只剩另外五个词，它们的加权平均是 {{ rest:.3f }}；权重是 1 时，只剩「西安」自己，${{ V[西安, 0]:.3f }}$，四维都是它自己的值。权重在 0 和 1 中间，和就在这两个数中间，而且按比例走：权重走到一半，和也走到一半。滑块一步是二十分之一，停不到那一点上：停在前一格，和还是正的；停在后一格，已经是负的。
+# 拖过 {{ turns:.3f }}，和就变成负的。权重是 0 时，只剩另外五个词，它们的加权平均是 {{ rest:.3f }}；权重是 1 时，只剩「西安」自己，${{ V[西安, 0]:.3f }}$，四维都是它自己的值。权重在 0 和 1 中间，和就在这两个数中间，而且按比例走：权重走到一半，和也走到一半。滑块一步是 {{ 1 / weighing.STEPS:.2f }}，停不到那一点上：停在前一格，和还是正的；停在后一格，已经是负的。
 
-# %% [markdown] lang="en" of="d037a172"
-# Past {{ turns:.3f }} the sum is negative. At weight 0 only the other five tokens are left, and their weighted mean is {{ rest:.3f }}. At weight 1 only 西安 itself is left, ${{ V[西安, 0]:.3f }}$, and all four dimensions are its own values. For a weight in between, the sum lies in between, in proportion: halfway in the weight is halfway in the sum. The slider moves by a twentieth and cannot stop at that point: one stop before it the sum is still positive, one stop after it negative.
+# %% [markdown] lang="en" of="3bbbd1c1"
+# Past {{ turns:.3f }} the sum is negative. At weight 0 only the other five tokens are left, and their weighted mean is {{ rest:.3f }}. At weight 1 only 西安 itself is left, ${{ V[西安, 0]:.3f }}$, and all four dimensions are its own values. For a weight in between, the sum lies in between, in proportion: halfway in the weight is halfway in the sum. The slider moves in steps of {{ 1 / weighing.STEPS:.2f }} and cannot stop at that point: one stop before it the sum is still positive, one stop after it negative.
 
 # %% [markdown] lang="zh"
 # ## 只看前文

@@ -417,7 +417,7 @@ assert np.allclose(renamed.output, output, rtol=0, atol=1e-12)
 # %% [markdown] lang="en" of="6a4c37d5"
 # ### Move it: two heads and W_O
 #
-# Choose a $W_O$, then a token; the last stop is the [10, 1, 2, 8] from above. The sliders for row and column frame one number of $W_O$, and the third says how much to add to it. The two boxes switch the heads on and off; a head that is off writes zeros. What follows is what each head writes, their sum, and whether this $W_O$ mixes the heads. The four merged numbers are set upright: each stands before the row that it multiplies. Three numbers are framed in orange: the one chosen in $W_O$, the one it multiplies, and the output it goes into. The formula at the bottom gives that output.
+# Choose a $W_O$, then a token; the last stop is the [10, 1, 2, 8] from above. The sliders for row and column frame one number of $W_O$, and the slider below them adds to it. The two boxes switch the heads on and off; a head that is off writes zeros. What follows is what each head writes, their sum, and whether this $W_O$ mixes the heads. The four merged numbers are set upright: each stands before the row that it multiplies. Three numbers are framed in orange: the one chosen in $W_O$, the one it multiplies, and the output it goes into. The formula at the bottom gives that output.
 #
 # Guess first: look at 西安 and switch head 2 off. With the printed $W_O$, how many of the four outputs stay as they are? And with the block-diagonal one?
 
@@ -444,7 +444,7 @@ assert kept["identity"] == kept["block-diagonal"] == [1, 2] and kept["heads swap
 # 再猜：分块对角的 16 个数里，要改几个，才能让头 1 写到输出 3？
 
 # %% [markdown] lang="en" of="fc9829a6"
-# With the printed one {{ len(kept["the printed one"]) }}: head 2 is in each of its outputs. With the block-diagonal one {{ len(kept["block-diagonal"]) }}: head 2 writes to outputs 3 and 4 only, and once it is off these two are 0. The identity and the swap keep {{ len(kept["identity"]) }} each as well, but after the swap it is the last two that stay.
+# With the printed one, {{ len(kept["the printed one"]) }}: head 2 is in each of its outputs. With the block-diagonal one, {{ len(kept["block-diagonal"]) }}: head 2 writes to outputs 3 and 4 only, and once it is off these two are 0. The identity and the swap keep {{ len(kept["identity"]) }} each as well, but after the swap it is the last two that stay.
 #
 # Guess again: of the 16 numbers of the block-diagonal one, how many must change for head 1 to write to output 3?
 

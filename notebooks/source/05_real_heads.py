@@ -254,16 +254,16 @@ assert (w_layer, w_head) == (11, 8) and column.argmax() != 西安
 #
 # 下面有两个滑块和两个菜单。滑块选层和头，菜单选一对词：谁看（查询），看谁（键）。左边是这个头的权重：橙框是每行最大的，细框是选中的行和列。右边是 {{ n_layers * n_heads }} 个头里，给这一对权重最大的五个。选中的头加框；不在前五，就写在最下面。第一个按钮跳到第一名。
 #
-# 先猜：「天气」→「怎么样」，看得最多的是哪个头？前面见过它。
+# 先猜：「天气」在哪个头里给「怎么样」最多？这个头前面见过。
 
-# %% [markdown] lang="en" of="19d121ee"
+# %% [markdown] lang="en" of="099c15fd"
 # Layer {{ w_layer }}, head {{ w_head }}, {{ to_weather.max():.2f}}. Again it is not 西安 that gives most to 天气, but {{ tokens[int(column.argmax())] }}, with {{ column.max():.2f}}.
 #
 # ### Move it: find a head
 #
 # Below are two sliders and two menus. The sliders set the layer and the head. The menus set a pair of tokens: who looks (the query), and at whom (the key). On the left are the weights of that head: an orange frame is the maximum of a row, the thin frames are the row and the column chosen. On the right are the five of the {{ n_layers * n_heads }} heads that give most to the pair. The head chosen is framed; outside the first five it is written below them. The first button goes to the head at the top.
 #
-# Guess first: from 天气 to 怎么样, which head looks most? You have met it above.
+# Guess first: in which head does 天气 give 怎么样 most? You have met it above.
 
 # %%
 from byhand.explorers import real_heads

@@ -354,14 +354,14 @@ by_pair = {
 figures_real.score_by_distance(distances, by_pair, lang)
 
 # %% [markdown] lang="zh"
-# 下面三个滑块：查询的位置，键的位置，第几对。左边两个圆是转以前和转以后，实线箭头是查询，虚线箭头是键。表里是转过的角度。最下面是这一对的点积随距离怎么变，圆点在现在的距离上。两个按钮把两个位置一起挪。（键在查询后面，距离就是负的；有因果遮罩的模型用不到那一半。）
+# 下面三个滑块：查询的位置，键的位置，第几对。左边两个圆是转以前和转以后，实线箭头是查询，虚线箭头是键。表里是转过的角度。最下面是这一对的点积随距离怎么变，圆点标出现在的距离。两个按钮把两个位置一起挪。（键在查询后面，距离就是负的；有因果遮罩的模型用不到那一半。）
 #
-# 先猜：查询在 200，键在 0。第 0 对的点积还是 4 吗？第 63 对呢？猜完按“回到开始”，再按“两个都往后”：哪些东西会动，哪些不动？
+# 先猜：查询在 200，键在 0。第 0 对的点积还是 4 吗？第 63 对呢？猜完按“回到开始”，再按“两个都往后（最多 10）”：哪些东西会动，哪些不动？
 
-# %% [markdown] lang="en" of="bb940a36"
-# There are three sliders: the position of the query, that of the key, and the pair. The two circles on the left are before and after the turn; the solid arrow is the query, the dashed one the key. The table has the angles. At the bottom is the dot product of this pair over the distance, with a dot at the present one. Two buttons move both positions together. (With the key after the query the distance is negative; a model with a causal mask has no use for that half.)
+# %% [markdown] lang="en" of="28e7fe8d"
+# There are three sliders: the position of the query, that of the key, and the pair. The two circles on the left are before and after the turn; the solid arrow is the query, the dashed one the key. The table has the angles. At the bottom is the dot product of this pair over the distance, and a dot marks the present distance. Two buttons move both positions together. (With the key after the query the distance is negative; a model with a causal mask has no use for that half.)
 #
-# Guess first: the query is at 200, the key at 0. Is the dot product of pair 0 still 4? And that of pair 63? After the guess press “Start again” and move both positions further on: what moves, and what stays?
+# Guess first: the query is at 200, the key at 0. Is the dot product of pair 0 still 4? And that of pair 63? After the guess press “Start again”, then “both further on (10 at most)”: what moves, and what stays?
 
 # %%
 from byhand.explorers import rotation
@@ -887,16 +887,16 @@ print(f"attention: one layer {operations / 1e6:.2f} million operations", end="  
 print(f"{model.n_layers} layers {model.n_layers * operations / 1e6:.2f} million")
 
 # %% [markdown] lang="zh"
-# 下面可以选模型，可以写词数，1 到 131072；写 128k 也认得。最上面是头：查询头排在它用的键值头上面，颜色相同，编号照旧。往下是缓存。再往下，左边是每一步的形状，框住的是数最多的；右边是运算。
+# 下面可以选模型，可以写词数，1 到 131072；写 128k 也行（就是 128 × 1024）。最上面是头：查询头排在它用的键值头上面，颜色相同，编号照旧。往下是缓存。再往下，左边是每一步的形状，框住的是数最多的；右边是运算。
 #
 # 这里只数大小，不问这个模型读不读得了那么长。有的模型让一部分层只看最近的一段，这里都按看全部来数。
 #
 # 先猜两件事。Qwen2.5-7B 的词数从 6 加到 131072，哪个数组变成最大的？它是 $W_Q$ 的几十倍、几千倍，还是几万倍？GLM-4-9B 有 40 层，比 Qwen2.5-7B 多 12 层；都是 32768 个词，它的缓存更大还是更小？
 
-# %% [markdown] lang="en" of="763168e9"
-# Choose a model below and write a number of tokens, from 1 to 131072; 128k is understood too. At the top are the heads: query heads stand on the K/V head they use, in one colour, numbered as before. Next comes the cache. Below, on the left, is the shape of every step, with the largest framed; on the right are the operations.
+# %% [markdown] lang="en" of="cf5632ba"
+# Choose a model below and write a number of tokens, from 1 to 131072; 128k works as well (that is 128 × 1024). At the top are the heads: query heads stand on the K/V head they use, in one colour, numbered as before. Next comes the cache. Below, on the left, is the shape of every step, with the largest framed; on the right are the operations.
 #
-# Only sizes are counted here, whether or not the model can read a text that long. In some models part of the layers look at the latest stretch only; here every layer is counted as if it looked at everything.
+# Only sizes are counted here, whether or not the model can read a text that long. In some models part of the layers look only at the most recent tokens; here every layer is counted as if it looked at everything.
 #
 # Guess first, two things. Take Qwen2.5-7B from 6 tokens to 131072: which array becomes the largest? Is it tens of times the size of $W_Q$, thousands, or tens of thousands? GLM-4-9B has 40 layers, 12 more than Qwen2.5-7B. With 32768 tokens each, is its cache larger or smaller?
 

@@ -253,7 +253,7 @@ def look_up(part):
             print(
                 f"    {tensor.kind}: blocks of {numbers} in {block_bytes} bytes, {tensor.bits:g} bits each"
             )
-            print(f"    {tensor.n_bytes} bytes, in float16 {2 * tensor.size}")
+            print(f"    {tensor.n_bytes} bytes; in float16 it would take {2 * tensor.size}")
             assert tensor.n_bytes == tensor.size // numbers * block_bytes
 
 
@@ -273,7 +273,7 @@ look_up("output")
 #
 # ### Move it: find a tensor
 #
-# Type a part of a name, from GGUF or from Hugging Face; a word such as “projection” will do as well. What is found stands in a table, a line for each kind of tensor, and the slider sets the layer. The framed one is explained below the table: what it does; how its shape is written in several places, which axis is in and which is out; bits a number, and bytes. Its size is drawn to scale, with $W_O$ beside it to the same scale.
+# Type a part of a name, from GGUF or from Hugging Face; a word such as “projection” will do as well. What is found stands in a table, a line for each kind of tensor, and the slider sets the layer. The framed one is explained below the table: what it does; how its shape is written in several places, which axis is in and which is out; and its bits per number and bytes. Its size is drawn to scale, with $W_O$ beside it to the same scale.
 #
 # Guess first: there is one `attn_v.weight` in each layer, and all 28 have one shape. Do they all take the same number of bytes?
 
