@@ -1,11 +1,13 @@
 """Explorers without a browser: what is drawn, what is said, and what goes wrong."""
 
+import math
 import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import ipywidgets
 import numpy as np
 import pytest
 
@@ -30,6 +32,7 @@ from byhand.worked import number
 from drawn import NAMESPACE, framed, rectangles, texts
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = 768  # pixels for a drawing where JupyterLab, with its side bar open, is 1200 wide
 # ---- drawing ------------------------------------------------------------------------------------
 
 
@@ -288,6 +291,36 @@ def test_every_explorer_starts_without_a_problem_and_comes_back(name: str, lang:
     told = "\n".join([explorer.title, *names, *explorer.buttons, start])
     own_words = re.sub("|".join(map(re.escape, TOKENS)), "", told)  # tokens are Chinese in both
     assert bool(re.search("[\u4e00-\u9fff]", own_words)) == (lang == "zh")
+
+
+def options_of(control: ipywidgets.ValueWidget) -> list[Any]:
+    """Every value a control can take, but for a field: some that were typed into one."""
+    if isinstance(control, ipywidgets.IntSlider):
+        return list(range(control.min, control.max + 1))
+    if isinstance(control, ipywidgets.Checkbox):
+        return [False, True]
+    if isinstance(control, ipywidgets.Text):
+        return [control.value, "1", "128k", "attn", "weight", ""]
+    return list(control._options_values)
+
+
+@pytest.mark.parametrize("name", NOTEBOOK_OF)
+@pytest.mark.parametrize("lang", EDITIONS)
+def test_a_drawing_keeps_its_width_and_fits_the_page(name: str, lang: str) -> None:
+    """Else all of it would grow and shrink with its numbers on a page narrower than the drawing."""
+    explorer = import_module(f"byhand.explorers.{name}").explorer(lang)
+    every = {n: options_of(control) for n, control in explorer.controls.items()}
+    sizes = [len(values) for values in every.values()]
+    n_states = math.prod(sizes)
+    chosen = np.random.default_rng(7).choice(n_states, min(n_states, 120), replace=False)
+    widths = set()
+    for picks in zip(*np.unravel_index(chosen, sizes), strict=True):
+        explorer.set(**{n: every[n][i] for n, i in zip(every, picks, strict=True)})
+        if not explorer.problem:
+            root = ElementTree.fromstring(explorer.picture.value)
+            widths.add(float(root.attrib["width"]))
+    assert len(widths) == 1
+    assert svg.SMALLEST * widths.pop() <= PAGE
 
 
 def test_tokens_have_a_gloss_in_english_only() -> None:

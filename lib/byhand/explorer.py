@@ -334,5 +334,5 @@ def typed_whole(name: str, typed: str, low: int, high: int) -> int:
 
 
 _STYLE = {"description_width": "9em"}
-_LAYOUT = {"width": "28em", "max_width": "100%"}
+_LAYOUT = {"width": "32em", "max_width": "100%"}  # room for a token and its gloss behind a slider
 _ROW = {"flex_flow": "row wrap"}

@@ -260,6 +260,22 @@ MOVE = """
 """
 
 
+# The words for which there is no room behind a slider.
+CUT = """
+(slider, words) => {
+  const readout = slider.querySelector('.widget-readout');
+  const now = readout.textContent;
+  const cut = words.filter((word) => {
+    readout.textContent = word;
+    const [inner, outer] = [readout, slider].map((part) => part.getBoundingClientRect().right);
+    return readout.scrollWidth > readout.clientWidth || inner > outer;
+  });
+  readout.textContent = now;
+  return cut;
+}
+"""
+
+
 def theme(page: Any, tone: str) -> None:
     page.evaluate(
         "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})",
@@ -356,6 +372,8 @@ def test_it_moves_and_shows_the_library_s_numbers(
         if isinstance(control, ipywidgets.SelectionSlider):
             told = opened.control(name_of).get_by_role("slider").get_attribute("aria-valuetext")
             assert told == control._options_labels[control.index]
+            cut = opened.control(name_of).evaluate(CUT, list(control._options_labels))
+            assert cut == [], f"no room behind the slider {name_of} for {cut}"
     for control in opened.twin.controls.values():
         role = {ipywidgets.Checkbox: "checkbox", ipywidgets.Dropdown: "combobox"}.get(
             type(control), "textbox" if isinstance(control, ipywidgets.Text) else "slider"

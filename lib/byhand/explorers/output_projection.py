@@ -23,6 +23,7 @@ _D_HEAD: Final = 2
 _WIDTH: Final = _HEADS * _D_HEAD  # of the merged heads, and of the output
 _CELL: Final = (78.0, 30.0)
 _GAP: Final = 36.0
+_ROOM: Final = {"zh": 500, "en": 680}  # of the drawing, whatever it shows
 
 
 class Parts(NamedTuple):
@@ -289,10 +290,9 @@ def view(
         svg.label(mixing[0], bold=True), *map(svg.label, (mixing[1], *framed, silenced)), gap=6
     )
     space = pick(lang, "", " ")
+    drawing = _drawing(parts, title, name, (row - 1, column - 1), on, decimals, lang)
     return View(
-        svg.below(
-            _drawing(parts, title, name, (row - 1, column - 1), on, decimals, lang), sentences
-        ),
+        svg.widened(svg.below(drawing, sentences), _ROOM[lang]),
         (
             output,
             space.join(mixing),

@@ -22,7 +22,7 @@ KEY: Final = (1.0, 2.0)
 LAST: Final = 200  # the last position
 STEP: Final = 10  # of the buttons
 FARTHER: Final = 100  # where the same distance is tried again
-ROOM: Final = 880  # of the drawing, which is a little narrower or wider with its numbers
+WIDTH: Final = 906  # of the drawing, whatever it shows
 
 
 @cache
@@ -146,7 +146,7 @@ def view(query_position: int, key_position: int, pair: int, lang: str) -> View:
     told = svg.below(table, svg.label(score_words, bold=True), svg.label(far_words), gap=8)
     drawing = svg.below(svg.label(pair_words, bold=True), svg.beside(*planes, told, gap=14), curve)
     return View(
-        svg.widened(drawing, ROOM),
+        svg.widened(drawing, WIDTH),
         (score_words, far_words, pair_words, *turns_words),
     )
 

@@ -15,6 +15,7 @@ from byhand.worked import number
 
 WIDEST: Final = 512
 KEYS: Final = 6  # in the one row
+WIDTH: Final = {"zh": 763, "en": 915}  # of the drawing, whatever it shows
 PAIRS: Final = 2000  # random queries and keys, for the spread
 
 
@@ -73,7 +74,7 @@ def view(d_k: int, scaled: bool, lang: str) -> View:
         ),
     )  # fmt: skip
     return View(
-        drawing,
+        svg.widened(drawing, WIDTH[lang]),
         (
             spread_words,
             f"{one_row}  " + "  ".join(number(s, 2) for s in row),

@@ -17,6 +17,8 @@ LONGEST: Final = 131072
 LENGTHS: Final = (6, 4096, 32768, LONGEST)  # a button each
 CELL: Final = (24, 21)  # one head
 LINE: Final = 34  # heads beside each other
+GAP: Final = {"zh": 14, "en": 9}  # between columns; English words are longer
+WIDTH: Final = {"zh": 898, "en": 946}  # of the drawing, whatever it shows
 
 # The rows of the table. Arrays of one shape share a row.
 STEPS: Final = (
@@ -192,7 +194,7 @@ def view(model: str, length: str, lang: str) -> View:
         pick(lang, "一层注意力，每一步的形状", "One layer of attention: the shape of every step"),
         lit=largest,
         right=[3],
-        gap=14,
+        gap=GAP[lang],
     )
     says.append(
         pick(lang, "最大的：", "largest: ")
@@ -210,9 +212,8 @@ def view(model: str, length: str, lang: str) -> View:
     kept, kept_in_words = cache(m, n, lang)
     spent, spent_in_words = operations(m, n, lang)
     says += [kept_in_words, spent_in_words]
-    return View(
-        svg.below(heads(m, says[0], lang), kept, svg.beside(table, spent, gap=20)), tuple(says)
-    )
+    drawing = svg.below(heads(m, says[0], lang), kept, svg.beside(table, spent, gap=20))
+    return View(svg.widened(drawing, WIDTH[lang]), tuple(says))
 
 
 def cache(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
@@ -255,9 +256,9 @@ def cache(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
     title = pick(
         lang,
         "键值缓存，每个数 2 字节（1 GB 是十亿字节）",
-        "K/V cache, 2 bytes per number (1 GB is a thousand million bytes)",
+        "K/V cache, 2 bytes per number (1 GB is a billion bytes)",
     )
-    drawing = svg.table(list(shown), [list(shown.values())], title)
+    drawing = svg.table(list(shown), [list(shown.values())], title, gap=GAP[lang])
     return drawing, pick(lang, "键值缓存：", "K/V cache: ") + told
 
 
@@ -284,7 +285,7 @@ def operations(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
             decimals=2, top=100, width=100, lit=[i for i, c in enumerate(flops.values()) if c == most],
         ),
         svg.table(
-            [pick(lang, "注意力", "attention"), pick(lang, f"{by.zh}运算", f"{by.en} operations")],
+            [pick(lang, "注意力", "operations"), pick(lang, f"{by.zh}运算", f"{by.en}s")],
             [[name, counted(count, by)] for name, count in {**flops, **whole}.items()],
             right=[1],
             gap=14,

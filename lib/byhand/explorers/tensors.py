@@ -24,6 +24,7 @@ ROOM: Final = 350  # pixels across for the drawing to scale, whatever it shows
 HEADING: Final = 15
 # Pixels between columns, few where names are narrower than they are taken for.
 GAP: Final = {"zh": 18, "en": 12}
+WIDTH: Final = {"zh": 877, "en": 940}  # of the drawing, whatever it shows
 W_O: Final = "blk.N.attn_output.weight"  # drawn beside every other one, for comparison
 F16: Final = np.dtype(np.float16).itemsize  # bytes of a number
 
@@ -195,8 +196,8 @@ _HEAD: Final = (
     ("是什么", "what it is"),
     ("Hugging Face 的名字", "name in Hugging Face"),
     ("几个", "count"),
-    ("这一个的类型", "type (this one)"),
-    ("字节", "bytes (this one)"),
+    ("类型", "type"),
+    ("字节", "bytes"),
 )
 _COLUMNS: Final = (
     ("怎样存放", "storage"),
@@ -317,7 +318,7 @@ def view(search: str, block: int, lang: str) -> View:
     )
     comma, colon = pick(lang, "，", ", "), pick(lang, "：", ": ")
     return View(
-        drawing,
+        svg.widened(drawing, WIDTH[lang]),
         (
             f"{name}{colon}{does}",
             where,
@@ -344,8 +345,8 @@ def _found(search: str, n_matches: int, lang: str) -> str:
         return pick(lang, f"全部 {n_kinds} 种张量", f"all {n_kinds} kinds of tensor")
     return pick(
         lang,
-        f"{echo(search)}：{n_kinds} 种张量里找到 {n_matches} 种",
-        f"{echo(search)}: {n_matches} of {n_kinds} kinds of tensor",
+        f"{echo(search)}：{n_kinds} 种张量里找到 {n_matches} 种（类型、字节是写出来的这一个的）",
+        f"{echo(search)}: {n_matches} of {n_kinds} kinds of tensor (type and bytes of the one named)",
     )
 
 

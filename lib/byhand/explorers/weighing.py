@@ -17,6 +17,7 @@ from byhand.worked import number
 COMPUTED: Final[Literal["computed"]] = "computed"  # the weight as the softmax gave it
 STEPS: Final = 20  # of the weight, from 0 to 1
 XIAN: Final = TOKENS.index("西安")
+WIDTH: Final = 892  # of the drawing, whatever it shows
 CELL: Final = (45, 27)
 
 
@@ -95,14 +96,15 @@ def view(
             f"{token} {number(float(x), 3)}" for token, x in zip(TOKENS, numbers, strict=True)
         )
 
+    drawing = svg.below(
+        _product(a, v, context, query, column, changed, lang),
+        svg.label(_frames(changed is not None, lang), colour=svg.QUIET),
+        svg.label(about),
+        svg.label(result, bold=True),
+        gap=10,
+    )
     return View(
-        svg.below(
-            _product(a, v, context, query, column, changed, lang),
-            svg.label(_frames(changed is not None, lang), colour=svg.QUIET),
-            svg.label(about),
-            svg.label(result, bold=True),
-            gap=10,
-        ),
+        svg.widened(drawing, WIDTH),
         (
             result,
             about,
