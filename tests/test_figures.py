@@ -194,7 +194,9 @@ def texts(name: str, lang: str) -> list[str]:
     tolerance=TOLERANCE, style="default", savefig_kwargs={"dpi": BASELINE_DPI}
 )
 def test_looks_as_before(name: str, lang: str) -> Picture:
-    return FIGURES[name](lang)
+    picture = FIGURES[name](lang)
+    assert picture.axes
+    return picture  # pytest-mpl compares it with tests/baseline
 
 
 def test_a_box_on_another_cell_would_be_seen() -> None:

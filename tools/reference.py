@@ -70,6 +70,13 @@ def summary(whole: Array) -> Summary:
     return Summary(whole[picked], projections.astype(np.float32))
 
 
+def apart(ours: Array, theirs: Array) -> float:
+    """The largest difference; infinite where the arrays are not both float32 and of one shape."""
+    if not (ours.dtype == theirs.dtype == np.float32 and ours.shape == theirs.shape):
+        return np.inf
+    return float(np.abs(ours - theirs).max())
+
+
 def fingerprint(*arrays: Array | None) -> str:
     """A checksum of the bytes of all arrays, and of which are missing."""
     digest = hashlib.sha256()

@@ -756,7 +756,7 @@ for name, n in {**flops, "FFN": ffn_flops}.items():
 
 per_token_all = model.n_layers * (sum(flops.values()) + ffn_flops) / 6
 per_token_all += 2 * model.vocab * model.d_model  # and the output matrix, once
-print(f"the whole model: {per_token_all / 1e9:.1f} thousand million a token")
+print(f"the whole model: {per_token_all / 1e9:.1f} billion a token")
 
 print("\nattention alone, shares")
 for n_tokens in (6, 1000, 32000):

@@ -71,7 +71,7 @@ def steps(model: Model, n_tokens: int, lang: str) -> list[Step]:
 
 
 def size(n_bytes: int, lang: str) -> str:
-    """So many bytes in words, in GB from a thousand million on."""
+    """So many bytes in words, in GB from a billion on."""
     if n_bytes >= 1e9:
         return f"{n_bytes / 1e9:,.2f} GB"
     return f"{n_bytes:,} " + pick(lang, "字节", "bytes")
