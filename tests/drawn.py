@@ -22,25 +22,31 @@ def rectangles(drawing: svg.Drawing) -> Iterator[dict[str, str]]:
         yield dict(element.attrib)
 
 
-def framed(drawing: svg.Drawing) -> list[list[str]]:
-    """For every orange frame, the texts in it; for a framed bar, the texts of its line."""
-    frames: list[tuple[float, float, float, float]] = []
-    words: list[tuple[float, float, str]] = []
+def placed(drawing: svg.Drawing) -> Iterator[tuple[ElementTree.Element, float, float]]:
+    """Every element of a drawing that has a place, and where that is in the whole."""
 
-    def walk(element: ElementTree.Element, left: float, top: float) -> None:
+    def walk(
+        element: ElementTree.Element, left: float, top: float
+    ) -> Iterator[tuple[ElementTree.Element, float, float]]:
         moved = re.match(r"translate\(([-\d.]+) ([-\d.]+)\)", element.get("transform", ""))
         if moved:
             left, top = left + float(moved[1]), top + float(moved[2])
-        if element.tag.endswith("rect") and element.get("stroke") == ORANGE:
-            x, y, w, h = (float(element.attrib[k]) for k in ("x", "y", "width", "height"))
-            frames.append((left + x, top + y, w, h))
-        if element.tag.endswith("text"):
-            x, y = float(element.attrib["x"]), float(element.attrib["y"])
-            words.append((left + x, top + y, element.text or ""))
+        if "x" in element.attrib:
+            yield element, left + float(element.attrib["x"]), top + float(element.attrib["y"])
         for child in element:
-            walk(child, left, top)
+            yield from walk(child, left, top)
 
-    walk(ElementTree.fromstring(svg.written(drawing, "")), 0, 0)
+    yield from walk(ElementTree.fromstring(svg.written(drawing, "")), 0, 0)
+
+
+def framed(drawing: svg.Drawing) -> list[list[str]]:
+    """For every orange frame, the texts in it; for a framed bar, the texts of its line."""
+    frames, words = [], []
+    for element, x, y in placed(drawing):
+        if element.tag.endswith("rect") and element.get("stroke") == ORANGE:
+            frames.append((x, y, float(element.attrib["width"]), float(element.attrib["height"])))
+        if element.tag.endswith("text"):
+            words.append((x, y, element.text or ""))
     found = []
     for x, y, w, h in frames:
         line = [(at, told) for at, down, told in words if y <= down <= y + h]

@@ -149,7 +149,7 @@ def score_by_distance(distances: ArrayLike, scores: Mapping[str, ArrayLike], lan
             pick(lang, "距离（查询的位置减键的位置）", "distance (query's position minus key's)")
         )
         ax.set_ylabel(pick(lang, "分数", "score"))
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
         ax.set_title(title)
     return picture
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import to_hex
+from matplotlib.ft2font import FT2Font
 from numpy.typing import ArrayLike
 
 from byhand import checks
@@ -26,7 +27,6 @@ QUIET: Final = "var(--jp-ui-font-color2, #616161)"
 PAPER: Final = "var(--jp-layout-color1, white)"
 FONT: Final = "var(--jp-ui-font-family, sans-serif)"  # companion.js adds the font of the figures
 SIZE: Final = 13
-BOLD: Final = SIZE * 1.12  # a bold text is about as wide as a plain one of this size
 SMALLEST: Final = 0.8  # a page narrower than this much of a drawing scrolls it
 CELL: Final = (58, 30)  # width and height of a cell of a matrix
 LIT: Final = ORANGE  # the frame round what is looked at
@@ -140,15 +140,27 @@ def cells(
     return f'<g text-anchor="middle" font-size="{size:g}" fill="{ink}">{"".join(body)}</g>'
 
 
-def wide(content: str, size: float = SIZE) -> float:
-    """About how wide a text is: a Chinese character is as wide as it is high, others half of it."""
-    return sum(size if ord(c) > 0x2E7F else 0.58 * size for c in content)
+def wide(content: str, size: float = SIZE, *, bold: bool = False) -> float:
+    """How wide a text is: in DejaVu Sans, than which few fonts of a page are wider; a Chinese character
+    is as wide as it is high."""
+    return size * sum(1.0 if ord(c) > 0x2E7F else _advance(c, bold) for c in content)
+
+
+@cache
+def _advance(character: str, bold: bool) -> float:
+    """How far a character of size 1 moves the next one."""
+    font = FT2Font(f"{mpl.get_data_path()}/fonts/ttf/DejaVuSans{'-Bold' if bold else ''}.ttf")
+    font.set_size(100, 72)
+    glyph = font.load_glyph(
+        font.get_char_index(ord(character))
+    )  # 0, a box, for one it does not have
+    return glyph.linearHoriAdvance / 65536 / 100
 
 
 def label(content: str, *, colour: str = INK, size: float = SIZE, bold: bool = False) -> Drawing:
     """A line of text as a drawing."""
     body = text(0, size * 0.7, content, anchor="start", colour=colour, size=size, bold=bold)
-    return Drawing(wide(content, size * BOLD / SIZE if bold else size), size * 1.4, body)
+    return Drawing(wide(content, size, bold=bold), size * 1.4, body)
 
 
 def matrix(
@@ -220,7 +232,7 @@ def matrix(
     for i, j in lit:
         x, y = left + j * w, top + i * h
         body.append(rectangle(x + 0.5, y + 0.5, w - 2, h - 2, line=LIT, thick=2.5))
-    room = max(right, wide(title, BOLD))
+    room = max(right, wide(title, bold=True))
     return Drawing(room, bottom, "".join(body))
 
 
@@ -267,7 +279,7 @@ def bars(
             if 0 <= x - left - long <= wide(shown) + 10:
                 end = x + 6  # the number steps aside
         body.append(text(end, y + h / 2, shown, anchor="start"))
-    room = max(left + width + 70, wide(title, BOLD))  # 70 for the number behind a full bar
+    room = max(left + width + 70, wide(title, bold=True))  # 70 for the number behind a full bar
     return Drawing(room, SIZE * 1.6 + h * len(array), "".join(body))
 
 
@@ -293,7 +305,7 @@ def table(
         )
     h = 24
     columns = [
-        max([wide(name, BOLD), *(wide(row[j]) for row in rows)]) for j, name in enumerate(head)
+        max([wide(name, bold=True), *(wide(row[j]) for row in rows)]) for j, name in enumerate(head)
     ]
     room = sum(columns) + gap * (len(head) - 1) + 12
     top = SIZE * 1.9 if title else 0.0
@@ -309,7 +321,7 @@ def table(
         f'stroke="{QUIET}" stroke-width="0.7"/>'
     )
     body += [rectangle(1, top + (n + 1) * h + 1, room - 2, h - 2, line=LIT, thick=2) for n in lit]
-    return Drawing(max(room, wide(title, BOLD)), top + h * (len(rows) + 1), "".join(body))
+    return Drawing(max(room, wide(title, bold=True)), top + h * (len(rows) + 1), "".join(body))
 
 
 class Arrow(NamedTuple):
@@ -364,7 +376,7 @@ def plane(
         body.append(text(x, y, arrow.label, bold=True))
     body.append(text(cx, cy + room + 12, caption, colour=QUIET, size=11))
     return Drawing(
-        max(2 * room, wide(title, BOLD), wide(caption, 11)), cy + room + 22, "".join(body)
+        max(2 * room, wide(title, bold=True), wide(caption, 11)), cy + room + 22, "".join(body)
     )
 
 
@@ -416,4 +428,4 @@ def curve(
     if xs[0] < 0 < xs[-1]:
         body.append(small(left + width * float(-xs[0] / (xs[-1] - xs[0])), below_it, "0"))
     body.append(f'<circle cx="{px[lit]:.1f}" cy="{py[lit]:.1f}" r="5" fill="{ORANGE}"/>')
-    return Drawing(max(left + width + 12, wide(title, BOLD)), below_it + 24, "".join(body))
+    return Drawing(max(left + width + 12, wide(title, bold=True)), below_it + 24, "".join(body))

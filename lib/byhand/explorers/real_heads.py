@@ -16,7 +16,7 @@ LAYER: Final = 10  # where the notebook finds 怎么样 → 西安
 HEAD: Final = 4
 QUERY: Final = 5
 KEY: Final = 2
-WIDTH: Final = {"zh": 764, "en": 818}  # of the drawing, whatever it shows
+WIDTH: Final = 768  # of the drawing, whatever it shows
 CELL: Final = (48, 28)  # the map and the table fit beside each other on a page of JupyterLab
 
 
@@ -114,7 +114,7 @@ def view(layer: int, head: int, query: int, key: int, lang: str) -> View:
     )
     colon = pick(lang, "：", ": ")
     return View(
-        svg.widened(drawing, WIDTH[lang]),
+        svg.widened(drawing, WIDTH),
         (
             found,
             f"{five}{colon}{heads}",

@@ -22,7 +22,7 @@ KEY: Final = (1.0, 2.0)
 LAST: Final = 200  # the last position
 STEP: Final = 10  # of the buttons
 FARTHER: Final = 100  # where the same distance is tried again
-WIDTH: Final = 906  # of the drawing, whatever it shows
+WIDTH: Final = 832  # of the drawing, whatever it shows
 
 
 @cache

@@ -17,8 +17,8 @@ LONGEST: Final = 131072
 LENGTHS: Final = (6, 4096, 32768, LONGEST)  # a button each
 CELL: Final = (24, 21)  # one head
 LINE: Final = 34  # heads beside each other
-GAP: Final = {"zh": 14, "en": 9}  # between columns; English words are longer
-WIDTH: Final = {"zh": 898, "en": 946}  # of the drawing, whatever it shows
+GAP: Final = 14  # between columns
+WIDTH: Final = {"zh": 856, "en": 910}  # of the drawing, whatever it shows
 
 # The rows of the table. Arrays of one shape share a row.
 STEPS: Final = (
@@ -113,7 +113,7 @@ def heads(model: Model, title: str, lang: str) -> Drawing:
     names = pick(lang, "查询头", "query heads"), pick(lang, "键值头", "K/V heads")
     if model.compressed:
         names = names[0], pick(lang, "压缩向量", "compressed")
-    left, top = max(map(svg.wide, names)) + 12, svg.SIZE * 1.9
+    left, top = math.ceil(max(map(svg.wide, names))) + 12, svg.SIZE * 1.9
     shared = model.n_heads if model.compressed else model.n_heads // model.n_kv_heads
     groups, gap = model.n_heads // shared, 4 if shared == 1 else 9
     across = a_line(shared, LINE)
@@ -141,7 +141,7 @@ def heads(model: Model, title: str, lang: str) -> Drawing:
             for name, at in zip(names, (y + high / 2, y + high + 1 + h / 2), strict=True):
                 body.append(svg.text(left - 10, at, name, anchor="end", colour=svg.QUIET))
     return Drawing(
-        max(left + on_line * (across * w + gap) - gap, svg.wide(title, svg.BOLD)),
+        max(left + on_line * (across * w + gap) - gap, svg.wide(title, bold=True)),
         top + math.ceil(groups / on_line) * step - 14,
         "".join(body) + svg.cells(boxes),
     )
@@ -194,7 +194,7 @@ def view(model: str, length: str, lang: str) -> View:
         pick(lang, "一层注意力，每一步的形状", "One layer of attention: the shape of every step"),
         lit=largest,
         right=[3],
-        gap=GAP[lang],
+        gap=GAP,
     )
     says.append(
         pick(lang, "最大的：", "largest: ")
@@ -258,7 +258,7 @@ def cache(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
         "键值缓存，每个数 2 字节（1 GB 是十亿字节）",
         "K/V cache, 2 bytes per number (1 GB is a billion bytes)",
     )
-    drawing = svg.table(list(shown), [list(shown.values())], title, gap=GAP[lang])
+    drawing = svg.table(list(shown), [list(shown.values())], title, gap=GAP)
     return drawing, pick(lang, "键值缓存：", "K/V cache: ") + told
 
 
@@ -288,7 +288,7 @@ def operations(model: Model, n: int, lang: str) -> tuple[Drawing, str]:
             [pick(lang, "注意力", "operations"), pick(lang, f"{by.zh}运算", f"{by.en}s")],
             [[name, counted(count, by)] for name, count in {**flops, **whole}.items()],
             right=[1],
-            gap=14,
+            gap=GAP,
         ),
     )  # fmt: skip
     each = pick(lang, "，", ", ").join(

@@ -23,8 +23,8 @@ THIN: Final = 2.5  # pixels of a side that would be hard to see
 ROOM: Final = 350  # pixels across for the drawing to scale, whatever it shows
 HEADING: Final = 15
 # Pixels between columns, few where names are narrower than they are taken for.
-GAP: Final = {"zh": 18, "en": 12}
-WIDTH: Final = {"zh": 877, "en": 940}  # of the drawing, whatever it shows
+GAP: Final = 18  # between columns
+WIDTH: Final = {"zh": 834, "en": 896}  # of the drawing, whatever it shows
 W_O: Final = "blk.N.attn_output.weight"  # drawn beside every other one, for comparison
 F16: Final = np.dtype(np.float16).itemsize  # bytes of a number
 
@@ -300,18 +300,16 @@ def view(search: str, block: int, lang: str) -> View:
     blocks = _blocks(tensor, lang)
     written = [pick(lang, "形状怎样写", "its shape"), "", pick(lang, "哪个轴", "axes")]
     drawing = svg.below(
-        svg.table(head, listed, found, lit=[0], right=[3, 5], gap=GAP[lang]),
+        svg.table(head, listed, found, lit=[0], right=[3, 5], gap=GAP),
         svg.below(
             svg.label(name, bold=True, size=HEADING),
             svg.label(does),
             svg.label(where, colour=svg.QUIET),
             gap=5,
         ),
-        svg.beside(
-            _to_scale(tensor, role, lang), svg.table(written, shapes, gap=GAP[lang]), gap=30
-        ),
+        svg.beside(_to_scale(tensor, role, lang), svg.table(written, shapes, gap=GAP), gap=30),
         svg.below(
-            svg.table(columns, stored, right=[2, 3, 4, 5], gap=18),
+            svg.table(columns, stored, right=[2, 3, 4, 5], gap=GAP),
             svg.label(blocks, colour=svg.QUIET),
             gap=8,
         ),

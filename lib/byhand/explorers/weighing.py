@@ -17,7 +17,7 @@ from byhand.worked import number
 COMPUTED: Final[Literal["computed"]] = "computed"  # the weight as the softmax gave it
 STEPS: Final = 20  # of the weight, from 0 to 1
 XIAN: Final = TOKENS.index("西安")
-WIDTH: Final = 892  # of the drawing, whatever it shows
+WIDTH: Final = 834  # of the drawing, whatever it shows
 CELL: Final = (45, 27)
 
 
