@@ -73,13 +73,17 @@ def widened(drawing: Drawing, width: float) -> Drawing:
 
 
 def written(drawing: Drawing, says: str, margin: float = 6) -> str:
-    """The drawing as one SVG image; `says` is what a screen reader reads out in its place."""
+    """The drawing as one SVG image; `says` is what a screen reader reads out in its place.
+
+    geometricPrecision: else a browser rounds the width of every letter to a pixel, and in a drawing
+    made smaller texts come out wider than their room.
+    """
     width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escaped(says)}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'style="max-width:100%;min-width:{SMALLEST * width:.0f}px;height:auto;'
-        f'font-family:{FONT};font-size:{SIZE}px">'
+        f'font-family:{FONT};font-size:{SIZE}px;text-rendering:geometricPrecision">'
         f"{moved(drawing, margin, margin)}</svg>"
     )
 

@@ -22,6 +22,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+from byhand import svg
 from byhand.explorer import Explorer
 from byhand.explorers import NOTEBOOK_OF
 from byhand.figures import font_family
@@ -416,6 +417,8 @@ def test_it_can_be_read_on_light_and_dark(
         assert (found["ink"] > found["paper"]) == (tone == "dark")
         assert found["faint"] == []  # contrast of at least 4.5, WCAG 2.1, level AA
         assert found["outside"] == [] and found["overlapping"] == []
+        for content, length, size, bold in found["lengths"]:  # the room a drawing leaves for a text
+            assert length <= 1.01 * svg.wide(content, size, bold=bold) + 0.5, content
     assert opened.errors == [] and opened.outside == []
 
 
@@ -490,6 +493,11 @@ LOOK = """
     boxes.push([text.textContent, b]);
   }
   const ink = luminance(getComputedStyle(shown[0]).fill);
-  return {texts: shown.length, ink, paper, faint, outside, overlapping};
+  const lengths = shown.map((text) => {
+    const style = getComputedStyle(text);
+    const drawn = [parseFloat(style.fontSize), Number(style.fontWeight) >= 600];
+    return [text.textContent, text.getComputedTextLength(), ...drawn];
+  });
+  return {texts: shown.length, ink, paper, faint, outside, overlapping, lengths};
 }
 """
