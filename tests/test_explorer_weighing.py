@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 import byhand
 from byhand import svg, worked
-from byhand.explorer import PAINT_S, READ_S, Explorer, View, slider
+from byhand.explorer import PAINT_S, REST_S, WAITS, Explorer, View, slider
 from byhand.explorers.weighing import COMPUTED, STEPS, computed, explorer, view, with_weight
 from byhand.figures import ORANGE
 from byhand.toy import TOKENS, Toy, load, reproduces
@@ -221,23 +221,32 @@ def test_a_message_stands_without_the_formula_of_another_state() -> None:
     assert made.set(n=0).problem == "" and formula.value == "$$\nn = 0\n$$"
 
 
-def test_in_a_page_the_formula_follows_the_drawing_of_the_last_move() -> None:
-    async def drag() -> None:
+def test_in_a_page_the_formula_follows_the_drawing() -> None:
+    """After one move soon; in a drag it is pale until the last one."""
+
+    def formula_of(weight: float) -> str:
+        return f"$$\n{view(1, 1, 1, weight, 'en').formula}\n$$"
+
+    async def moved() -> None:
         made = explorer("en")
         formula = made.box.children[-2]
-        await asyncio.sleep(READ_S)
-        for weights, wait in (((0.0, 0.05, 0.1), PAINT_S), ((0.15, 0.2), READ_S)):
+        for weights, wait in (((0.0,), PAINT_S), ((0.05, 0.1, 0.15), REST_S)):
+            await asyncio.sleep(REST_S)
             before = formula.value
-            for weight in weights:
+            for n, weight in enumerate(weights):
                 made.controls["weight"].value = weight
                 assert made.says == "\n".join(view(1, 1, 1, weight, "en").says)  # drawn at once
                 assert formula.value == before
+                assert (WAITS in formula._dom_classes) == (n > 0)
             await asyncio.sleep(wait + 0.1)
-            assert formula.value == f"$$\n{view(1, 1, 1, weights[-1], 'en').formula}\n$$"
+            assert formula.value == formula_of(weights[-1]) and WAITS not in formula._dom_classes
+        made.controls["weight"].value = 0.2
         made.set(weight=1.0)
-        assert formula.value == f"$$\n{view(1, 1, 1, 1.0, 'en').formula}\n$$"  # code does not wait
+        assert formula.value == formula_of(1.0) and WAITS not in formula._dom_classes  # at once
+        await asyncio.sleep(REST_S + 0.1)
+        assert formula.value == formula_of(1.0)
 
-    asyncio.run(drag())
+    asyncio.run(moved())
 
 
 def test_values_and_context_are_on_one_scale_of_colours() -> None:

@@ -66,12 +66,13 @@ function keepKeys(box) {
   return () => window.removeEventListener("keydown", decide, true);
 }
 
-function showFocus() {
-  if (document.getElementById("byhand-focus")) return;
+function addStyle() {
+  if (document.getElementById("byhand-style")) return;
   const style = document.createElement("style");
-  style.id = "byhand-focus";
+  style.id = "byhand-style";
   style.textContent =
-    ".byhand-explorer .noUi-handle:focus { outline: 2px solid #D55E00; outline-offset: 2px }";
+    ".byhand-explorer .noUi-handle:focus { outline: 2px solid #D55E00; outline-offset: 2px }" +
+    ".byhand-explorer .byhand-waits { opacity: 0.25 }"; // a formula that is behind the drawing
   document.head.append(style);
 }
 
@@ -96,7 +97,7 @@ export default {
       }
       if (hasFont()) useFont(box);
       nameSliders(box);
-      showFocus();
+      addStyle();
       letGo = keepKeys(box);
       before = lines(box);
       observer = new MutationObserver((changes) => {

@@ -30,7 +30,8 @@ ALERT = (
     'color:var(--jp-ui-font-color1,#222)">{what}</div>'
 )
 PAINT_S = 0.03  # two frames of a page: time to paint a drawing before a formula is typeset
-READ_S = 0.25  # nobody reads formulas that change faster
+REST_S = 0.25  # moves that follow each other faster are a drag
+WAITS = "byhand-waits"  # companion.js draws it pale: a formula of an earlier state
 
 
 # What a button sets: fixed values, or a function of the present ones.
@@ -91,8 +92,8 @@ class Explorer:
         self.picture = ipywidgets.HTML(layout={"overflow": "auto hidden"})  # on a narrow page
         self._formula = ipywidgets.HTMLMath(layout={"overflow": "auto hidden"}) if typeset else None
         self._latex = ""  # what the formula is to be; it may wait for its turn
-        self._waiting = False
-        self._typeset_at = 0.0
+        self._typesetting: asyncio.TimerHandle | None = None
+        self._moved_at = 0.0
         self.problem = ""
         self._now: View | None = None
         self._quiet = False
@@ -195,24 +196,31 @@ class Explorer:
 
     def _show_formula(self, later: bool) -> None:
         """Have the formula typeset. That takes a page some 30 ms, in which nothing else moves: `later`
-        lets the drawing go first, and fewer formulas than drawings follow a drag, the last one always.
+        lets the drawing go first, and in a drag the formula is pale until the last move.
         Without an event loop there is no page to wait for.
         """
         try:
             loop = asyncio.get_running_loop() if later and self._formula is not None else None
         except RuntimeError:
             loop = None
-        if loop is None:
+        if loop is None or self._formula is None:
             self._typeset()
-        elif not self._waiting:
-            self._waiting = True
-            next_one = self._typeset_at + READ_S - time.monotonic()
-            loop.call_later(max(PAINT_S, next_one), self._typeset)
+            return
+        if self._typesetting:
+            self._typesetting.cancel()
+        dragged = time.monotonic() - self._moved_at < REST_S
+        self._moved_at = time.monotonic()
+        if dragged and self._formula.value != self._latex:
+            self._formula.add_class(WAITS)
+        self._typesetting = loop.call_later(REST_S if dragged else PAINT_S, self._typeset)
 
     def _typeset(self) -> None:
-        self._waiting, self._typeset_at = False, time.monotonic()
+        if self._typesetting:
+            self._typesetting.cancel()
+        self._typesetting = None
         if self._formula is not None:
             self._formula.value = self._latex
+            self._formula.remove_class(WAITS)
 
     def _say(self, what: str, edge: str) -> None:
         self.problem = what
