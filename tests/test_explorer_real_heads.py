@@ -258,7 +258,7 @@ def test_the_framed_line_of_the_table_is_the_present_head() -> None:
             assert table[1:3] == [str(layer), str(head)]
 
 
-def test_equal_maxima_are_all_framed() -> None:
+def test_equal_maxima_are_all_said() -> None:
     """The file holds 16 bits, and some rows have two that are equal."""
     layer, head, i = next(
         (int(x), int(y), int(i)) for x, y, i in np.argwhere(

@@ -199,11 +199,13 @@ class Explorer:
         lets the drawing go first, and in a drag the formula is pale until the last move.
         Without an event loop there is no page to wait for.
         """
+        if self._formula is None:
+            return
         try:
-            loop = asyncio.get_running_loop() if later and self._formula is not None else None
+            loop = asyncio.get_running_loop() if later else None
         except RuntimeError:
             loop = None
-        if loop is None or self._formula is None:
+        if loop is None:
             self._typeset()
             return
         if self._typesetting:

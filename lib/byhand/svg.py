@@ -155,10 +155,8 @@ def _advance(character: str, bold: bool) -> float:
     """How far a character of size 1 moves the next one."""
     font = FT2Font(f"{mpl.get_data_path()}/fonts/ttf/DejaVuSans{'-Bold' if bold else ''}.ttf")
     font.set_size(100, 72)
-    glyph = font.load_glyph(
-        font.get_char_index(ord(character))
-    )  # 0, a box, for one it does not have
-    return glyph.linearHoriAdvance / 65536 / 100
+    n = font.get_char_index(ord(character))  # 0, a box, for one the font does not have
+    return font.load_glyph(n).linearHoriAdvance / 65536 / 100
 
 
 def label(content: str, *, colour: str = INK, size: float = SIZE, bold: bool = False) -> Drawing:

@@ -441,21 +441,22 @@ assert kept["identity"] == kept["block-diagonal"] == [1, 2] and kept["heads swap
 # %% [markdown] lang="zh"
 # 印出来的：{{ len(kept["the printed one"]) }} 个，它的每个输出里都有头 2。分块对角：{{ len(kept["block-diagonal"]) }} 个；头 2 只写输出 3、4，它一关，这两个就成了 0。单位矩阵和两头对调也各留 {{ len(kept["identity"]) }} 个，只是对调以后留下的是后两个。
 #
-# 再猜：分块对角的 16 个数里，要改几个，才能让头 1 写到输出 3？
+# 再猜：分块对角的 {{ W_O.size }} 个数里，要改几个，才能让头 1 写到输出 3？
 
-# %% [markdown] lang="en" of="fc9829a6"
+# %% [markdown] lang="en" of="02aaf9b8"
 # With the printed one, {{ len(kept["the printed one"]) }}: head 2 is in each of its outputs. With the block-diagonal one, {{ len(kept["block-diagonal"]) }}: head 2 writes to outputs 3 and 4 only, and once it is off these two are 0. The identity and the swap keep {{ len(kept["identity"]) }} each as well, but after the swap it is the last two that stay.
 #
-# Guess again: of the 16 numbers of the block-diagonal one, how many must change for head 1 to write to output 3?
+# Guess again: of the {{ W_O.size }} numbers of the block-diagonal one, how many must change for head 1 to write to output 3?
 
 # %%
-reached = choices["block-diagonal"].copy()
-reached[0, 2] += 0.5  # row 1, column 3
-explorer.set(preset="block-diagonal", row=1, column=3, added=0.5)
-assert "  ".join(f"{x:z.3f}" for x in merged[西安] @ reached) in explorer.says.splitlines()[0]
-both = reached[:2].any(axis=0) & reached[2:].any(axis=0)  # [4]; outputs with both heads
-assert list(both) == [False, False, True, False]
-print(explorer.says.splitlines()[1])
+for r in (0, 1):  # the rows of head 1
+    reached = choices["block-diagonal"].copy()
+    reached[r, 2] += 0.5  # column 3
+    explorer.set(preset="block-diagonal", row=r + 1, column=3, added=0.5)
+    assert "  ".join(f"{x:z.3f}" for x in merged[西安] @ reached) in explorer.says.splitlines()[0]
+    both = reached[:2].any(axis=0) & reached[2:].any(axis=0)  # [4]; outputs with both heads
+    assert list(both) == [False, False, True, False]
+    print(f"row {r + 1}: {explorer.says.splitlines()[1]}")
 
 explorer.reset().set(token=output_projection.EXAMPLE)  # [10, 1, 2, 8] once more
 assert "  ".join(f"{x:z.1f}" for x in y) in explorer.says.splitlines()[0]

@@ -285,7 +285,7 @@ assert np.array_equal(A[2, 6].argmax(axis=1)[:-1], np.arange(1, S))  # one to th
 _ = explorer.reset()
 
 # %% [markdown] lang="zh"
-# 第 2 层头 6，{{ A[2, 6, 天气, 怎么样]:.3f }}。看上去像「天气」在找「怎么样」。可是七对相邻的词，看得最多的都是这一个头：它看后一个词，不管后面是谁。在它的图上，除了最后一行，每个橙框都在对角线右边一格。
+# 第 2 层头 6，{{ A[2, 6, 天气, 怎么样]:.3f }}。看上去像「天气」在找「怎么样」。可是 {{ S - 1 }} 对相邻的词，看得最多的都是这一个头：它看后一个词，不管后面是谁。在它的图上，除了最后一行，每个橙框都在对角线右边一格。
 #
 # 拿一对词去找，总能找到一个头。它是不是只看这一对，要看整张图。
 #
@@ -293,8 +293,8 @@ _ = explorer.reset()
 #
 # 权重只说看了谁，不说写了什么。头 $h$ 写进输出的是 $z_h W_O^{(h)}$，[04](04_heads_and_output_projection.ipynb) 里的那一块。每个头、每个词，量它有多长：
 
-# %% [markdown] lang="en" of="7eb8432d"
-# Layer 2, head 6, {{ A[2, 6, 天气, 怎么样]:.3f }}. It looks like 天气 looking for 怎么样. But for all seven pairs of neighbours the head that looks most is this one: it looks at the next token, whichever that is. In its map, every orange frame but the last is one to the right of the diagonal.
+# %% [markdown] lang="en" of="0bc42358"
+# Layer 2, head 6, {{ A[2, 6, 天气, 怎么样]:.3f }}. It looks like 天气 looking for 怎么样. But for all {{ S - 1 }} pairs of neighbours the head that looks most is this one: it looks at the next token, whichever that is. In its map, every orange frame but the last is one to the right of the diagonal.
 #
 # Take any pair of tokens, and some head will be found for it. Whether it looks at that pair alone, only the whole map can tell.
 #

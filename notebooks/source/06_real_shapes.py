@@ -336,6 +336,7 @@ def turn(pair, position, i):
 
 
 two_q, two_k = [[2.0, 1.0]], [[1.0, 2.0]]
+assert score(two_q, two_k)[0, 0] == 4  # before the turn
 for i in (0, 16):
     for m, n in ((4, 1), (104, 101)):
         print(f"pair {i}, query at {m}, key at {n}")
@@ -887,18 +888,18 @@ print(f"attention: one layer {operations / 1e6:.2f} million operations", end="  
 print(f"{model.n_layers} layers {model.n_layers * operations / 1e6:.2f} million")
 
 # %% [markdown] lang="zh"
-# 下面可以选模型，可以写词数，1 到 131072；写 128k 也行（就是 128 × 1024）。最上面是头：查询头排在它用的键值头上面，颜色相同，编号照旧。往下是缓存。再往下，左边是每一步的形状，框住的是数最多的；右边是运算。
+# 下面可以选模型，可以写词数，1 到 {{ 128 * 1024 }}；写 128k 也行（就是 128 × 1024）。最上面是头：查询头排在它用的键值头上面，颜色相同，编号照旧。往下是缓存。再往下，左边是每一步的形状，框住的是数最多的；右边是运算。
 #
 # 这里只数大小，不问这个模型读不读得了那么长。有的模型让一部分层只看最近的一段，这里都按看全部来数。
 #
-# 先猜两件事。Qwen2.5-7B 的词数从 6 加到 131072，哪个数组变成最大的？它是 $W_Q$ 的几十倍、几千倍，还是几万倍？GLM-4-9B 有 40 层，比 Qwen2.5-7B 多 12 层；都是 32768 个词，它的缓存更大还是更小？
+# 先猜两件事。Qwen2.5-7B 的词数从 6 加到 131072，哪个数组变成最大的？它是 $W_Q$ 的几十倍、几千倍，还是几万倍？GLM-4-9B 有 {{ models.read("GLM-4-9B (chat)").n_layers }} 层，比 Qwen2.5-7B 多 {{ models.read("GLM-4-9B (chat)").n_layers - model.n_layers }} 层；都是 32768 个词，它的缓存更大还是更小？
 
-# %% [markdown] lang="en" of="cf5632ba"
-# Choose a model below and write a number of tokens, from 1 to 131072; 128k works as well (that is 128 × 1024). At the top are the heads: query heads stand on the K/V head they use, in one colour, numbered as before. Next comes the cache. Below, on the left, is the shape of every step, with the largest framed; on the right are the operations.
+# %% [markdown] lang="en" of="37c0e6b3"
+# Choose a model below and write a number of tokens, from 1 to {{ 128 * 1024 }}; 128k works as well (that is 128 × 1024). At the top are the heads: query heads stand on the K/V head they use, in one colour, numbered as before. Next comes the cache. Below, on the left, is the shape of every step, with the largest framed; on the right are the operations.
 #
 # Only sizes are counted here, whether or not the model can read a text that long. In some models part of the layers look only at the most recent tokens; here every layer is counted as if it looked at everything.
 #
-# Guess first, two things. Take Qwen2.5-7B from 6 tokens to 131072: which array becomes the largest? Is it tens of times the size of $W_Q$, thousands, or tens of thousands? GLM-4-9B has 40 layers, 12 more than Qwen2.5-7B. With 32768 tokens each, is its cache larger or smaller?
+# Guess first, two things. Take Qwen2.5-7B from 6 tokens to 131072: which array becomes the largest? Is it tens of times the size of $W_Q$, thousands, or tens of thousands? GLM-4-9B has {{ models.read("GLM-4-9B (chat)").n_layers }} layers, {{ models.read("GLM-4-9B (chat)").n_layers - model.n_layers }} more than Qwen2.5-7B. With 32768 tokens each, is its cache larger or smaller?
 
 # %%
 from byhand.explorers import shapes

@@ -227,14 +227,14 @@ for name in contents:  # every tensor of the file has a name there, and the way 
 #
 # ## 查一个张量
 #
-# 名字、形状、字节，放到一起查。给一部分名字，两套里哪一套有都算。一种张量打印五行；有 28 个的，拿第 0 层的来看：
+# 名字、形状、字节，放到一起查。给一部分名字，两套里哪一套有都算。一种张量打印五行；有 {{ model.n_layers }} 个的，拿第 0 层的来看：
 
-# %% [markdown] lang="en" of="bc58e815"
+# %% [markdown] lang="en" of="5e241268"
 # $W_O$ is called `o_proj` in Qwen2 and LLaMA, and `c_proj` in GPT-2. The output matrix is called `lm_head`. In GPT-2 $Q$, $K$ and $V$ are one matrix, `c_attn`; it has no RoPE and keeps a table of positions, `wpe`. In the code of Hugging Face the matrices in GPT-2's layers are `Conv1D`, stored as [in, out], the reverse of `nn.Linear`.
 #
 # ## Looking up a tensor
 #
-# Names, shapes and bytes, all in one place. Give a part of a name from either set. Each kind of tensor that has it gets five lines; where there are 28, it is the one of layer 0:
+# Names, shapes and bytes, all in one place. Give a part of a name from either set. Each kind of tensor that has it gets five lines; where there are {{ model.n_layers }}, it is the one of layer 0:
 
 
 # %%
@@ -266,16 +266,16 @@ look_up("output")
 #
 # 写一部分名字，GGUF 的、Hugging Face 的都行，也可以写“是什么”那一列里的中文，例如“偏置”。找到的列成一张表，一种张量一行；滑块换层。框住的那一种在表的下面细讲：它做什么；形状在几处怎样写，哪个轴进，哪个轴出；一个数几位，一共几字节。它的大小按比例画出来，旁边是同一比例的 $W_O$。
 #
-# 先猜：`attn_v.weight` 每层一个，28 个形状都一样。它们的字节数也都一样吗？
+# 先猜：`attn_v.weight` 每层一个，{{ model.n_layers }} 个形状都一样。它们的字节数也都一样吗？
 
-# %% [markdown] lang="en" of="7913611c"
+# %% [markdown] lang="en" of="5c2f20d6"
 # The output matrix is not stored as `Q4_K` but as `Q6_K`, with more bits. In float16 it alone would take {{ 2 * contents["output.weight"].size / 1e9:.2f}} GB.
 #
 # ### Move it: find a tensor
 #
 # Type a part of a name, from GGUF or from Hugging Face; a word such as “projection” will do as well. What is found stands in a table, a line for each kind of tensor, and the slider sets the layer. The framed one is explained below the table: what it does; how its shape is written in several places, which axis is in and which is out; and its bits per number and bytes. Its size is drawn to scale, with $W_O$ beside it to the same scale.
 #
-# Guess first: there is one `attn_v.weight` in each layer, and all 28 have one shape. Do they all take the same number of bytes?
+# Guess first: there is one `attn_v.weight` in each layer, and all {{ model.n_layers }} have one shape. Do they all take the same number of bytes?
 
 # %%
 from byhand.explorers import tensors

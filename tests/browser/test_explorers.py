@@ -164,7 +164,7 @@ def value_of(shown: Any, control: Any) -> Any:
     told = shown.locator(".widget-readout").inner_text()
     if isinstance(control, ipywidgets.SelectionSlider):
         return control._options_values[control._options_labels.index(told)]
-    return type(control.value)(told.replace(",", "").replace("−", "-"))
+    return int(told)
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ EXAMPLE: Final = len(TOKENS)  # the stop behind the tokens: the four whole numbe
 FURTHEST: Final = 2.0  # of what can be added to an entry
 _HEADS: Final = 2
 _D_HEAD: Final = 2
-_WIDTH: Final = _HEADS * _D_HEAD  # of the merged heads, and of the output
+_D_MODEL: Final = _HEADS * _D_HEAD  # of the merged heads, and of the output
 _CELL: Final = (78.0, 30.0)
 _GAP: Final = 36.0
-_ROOM: Final = {"zh": 492, "en": 604}  # of the drawing, whatever it shows
+WIDTH: Final = {"zh": 492, "en": 604}  # of the drawing, whatever it shows
 
 
 class Parts(NamedTuple):
@@ -62,10 +62,10 @@ def parts_of(
             f"没有叫 {preset!r} 的 W_O。有的是：{known}", f"no W_O {preset!r}; there are: {known}"
         )
     for zh, en, place in (("行", "rows", row), ("列", "columns", column)):
-        if place not in range(1, _WIDTH + 1):
+        if place not in range(1, _D_MODEL + 1):
             refuse(
-                f"W_O 的{zh}从 1 到 {_WIDTH}，给的是 {place}。",
-                f"the {en} of W_O are 1 to {_WIDTH}, not {place}.",
+                f"W_O 的{zh}从 1 到 {_D_MODEL}，给的是 {place}。",
+                f"the {en} of W_O are 1 to {_D_MODEL}, not {place}.",
             )
     if abs(checks.row("added", [added])[0]) > FURTHEST:
         refuse(
@@ -77,7 +77,7 @@ def parts_of(
     w_o = _presets()[preset].copy()
     entry = w_o[row - 1, column - 1] + added
     w_o[row - 1, column - 1] = round(entry, 1)  # 0.3 less 0.3 is 0, not 5e-17
-    blocks = w_o.reshape(_HEADS, _D_HEAD, _WIDTH)
+    blocks = w_o.reshape(_HEADS, _D_HEAD, _D_MODEL)
     shares = [project(z, block)[0] for z, block in zip(contexts, blocks, strict=True)]
     merged = merge_heads(contexts)  # [1, 4]
     return Parts(w_o, merged[0], np.array(shares), project(merged, w_o)[0])
@@ -208,7 +208,7 @@ def _drawing(
     r, c = at
     nth = pick(lang, " 第", " no.")
     heads = [pick(lang, f"头 {h}", f"head {h}") for h in range(1, _HEADS + 1)]
-    outputs = [pick(lang, f"输出 {n}", f"output {n}") for n in range(1, _WIDTH + 1)]
+    outputs = [pick(lang, f"输出 {n}", f"output {n}") for n in range(1, _D_MODEL + 1)]
     written = np.vstack([parts.shares, parts.output])  # [3, 4]
     ends = colour_scale([written, parts.merged], "context")
     merged = svg.matrix(
@@ -217,11 +217,10 @@ def _drawing(
         decimals=decimals, scale=ends, lit=[(r, 0)], cell=_CELL, rules=[_D_HEAD],
     )  # fmt: skip
     w_o = svg.matrix(
-        parts.w_o, "w_o", title, [""] * _WIDTH, outputs,
+        parts.w_o, "w_o", title, [""] * _D_MODEL, outputs,
         decimals=1, scale=colour_scale(list(_presets().values()), "w_o"),
         lit=[(r, c)], cell=_CELL, rules=[_D_HEAD],
     )  # fmt: skip
-    # The labels are as wide whether a head is on or off, so that nothing jumps.
     writes, off = pick(lang, "写的", "writes"), pick(lang, "关着", "is off")
     sums = svg.matrix(
         written, "context", "",
@@ -234,7 +233,7 @@ def _drawing(
     )  # fmt: skip
     above = svg.beside(merged, w_o, gap=_GAP)
     left, y = merged.width + _GAP, above.height + 14  # its columns below those of W_O
-    x = left - (sums.width - _WIDTH * _CELL[0])
+    x = left - (sums.width - _D_MODEL * _CELL[0])
     head = svg.label(
         pick(
             lang,
@@ -278,7 +277,7 @@ def view(
     output = pick(lang, f"{quoted(name, lang)}的输出：", f"output of {name}: ") + row_of(
         parts.output
     )
-    if np.array_equal(parts.w_o, np.eye(_WIDTH)) and any(on):
+    if np.array_equal(parts.w_o, np.eye(_D_MODEL)) and any(on):
         output += pick(lang, "（就是并头后的四个数）", " (the four merged numbers as they are)")
     mixing = _mixing(parts.w_o, lang)
     framed = _framed(parts, unchanged, row, column, decimals, lang)
@@ -292,7 +291,7 @@ def view(
     space = pick(lang, "", " ")
     drawing = _drawing(parts, title, name, (row - 1, column - 1), on, decimals, lang)
     return View(
-        svg.widened(svg.below(drawing, sentences), _ROOM[lang]),
+        svg.widened(svg.below(drawing, sentences), WIDTH[lang]),
         (
             output,
             space.join(mixing),
@@ -324,8 +323,8 @@ def explorer(lang: str) -> Explorer:
                 lang, "哪个 W_O", "which W_O", {word(key, lang): key for key in _presets()}, PRINTED
             ),
             "token": stops(lang, "谁的输出", "output of", whose, TOKENS.index("西安")),
-            "row": slider(lang, "W_O 的行", "row of W_O", 1, 1, _WIDTH),
-            "column": slider(lang, "W_O 的列", "column of W_O", 1, 1, _WIDTH),
+            "row": slider(lang, "W_O 的行", "row of W_O", 1, 1, _D_MODEL),
+            "column": slider(lang, "W_O 的列", "column of W_O", 1, 1, _D_MODEL),
             "added": stops(lang, "给框住的数加", "add to the entry", tenths, 0.0),
             "head_1": tick(lang, "头 1 开着", "head 1 on", True),
             "head_2": tick(lang, "头 2 开着", "head 2 on", True),

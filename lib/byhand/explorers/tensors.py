@@ -22,7 +22,6 @@ SIDE: Final = 120  # pixels of the longest side drawn
 THIN: Final = 2.5  # pixels of a side that would be hard to see
 ROOM: Final = 350  # pixels across for the drawing to scale, whatever it shows
 HEADING: Final = 15
-# Pixels between columns, few where names are narrower than they are taken for.
 GAP: Final = 18  # between columns
 WIDTH: Final = {"zh": 834, "en": 896}  # of the drawing, whatever it shows
 W_O: Final = "blk.N.attn_output.weight"  # drawn beside every other one, for comparison
