@@ -456,7 +456,7 @@ for r in (0, 1):  # the rows of head 1
     assert "  ".join(f"{x:z.3f}" for x in merged[西安] @ reached) in explorer.says.splitlines()[0]
     both = reached[:2].any(axis=0) & reached[2:].any(axis=0)  # [4]; outputs with both heads
     assert list(both) == [False, False, True, False]
-    print(f"row {r + 1}: {explorer.says.splitlines()[1]}")
+    print(f"row {r + 1}: both heads in output {[c + 1 for c in range(4) if both[c]]}")
 
 explorer.reset().set(token=output_projection.EXAMPLE)  # [10, 1, 2, 8] once more
 assert "  ".join(f"{x:z.1f}" for x in y) in explorer.says.splitlines()[0]

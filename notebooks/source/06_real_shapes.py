@@ -925,12 +925,12 @@ _ = explorer.reset()
 # %% [markdown] lang="zh"
 # 最大的是分数，权重和它一样大：各 {{ numbers["scores"] }} 个数，是 $W_Q$ 的 {{ numbers["scores"] / numbers["W_Q"]:.0f }} 倍。参数不随词数变，别的数组随词数变，分数和权重随词数的平方变。
 #
-# GLM-4-9B 的缓存更小：{{ caches["GLM-4-9B (chat)"]:.2f }} GB 对 {{ caches["Qwen2.5-7B"]:.2f }} GB。层多，可是键值头只有 2 个。缓存看层数、键值头数和头的宽度，不看查询头，也不看 `d_model`。
+# GLM-4-9B 的缓存更小：{{ caches["GLM-4-9B (chat)"]:.2f }} GB 对 {{ caches["Qwen2.5-7B"]:.2f }} GB。层多，可是键值头只有 {{ models.read("GLM-4-9B (chat)").n_kv_heads }} 个。缓存看层数、键值头数和头的宽度，不看查询头，也不看 `d_model`。
 
-# %% [markdown] lang="en" of="47b9a00b"
+# %% [markdown] lang="en" of="4da44038"
 # The scores are the largest, and the weights are as large: {{ numbers["scores"] }} numbers each, {{ numbers["scores"] / numbers["W_Q"]:.0f }} times $W_Q$. The parameters do not change with the number of tokens. The other arrays grow with it, the scores and the weights with its square.
 #
-# The cache of GLM-4-9B is smaller: {{ caches["GLM-4-9B (chat)"]:.2f }} GB against {{ caches["Qwen2.5-7B"]:.2f }} GB. It has more layers, but only 2 K/V heads. The cache depends on the layers, the K/V heads and the width of a head, not on the query heads or `d_model`.
+# The cache of GLM-4-9B is smaller: {{ caches["GLM-4-9B (chat)"]:.2f }} GB against {{ caches["Qwen2.5-7B"]:.2f }} GB. It has more layers, but only {{ models.read("GLM-4-9B (chat)").n_kv_heads }} K/V heads. The cache depends on the layers, the K/V heads and the width of a head, not on the query heads or `d_model`.
 
 # %% [markdown] lang="zh"
 # ## 三个问题
